@@ -1,0 +1,3 @@
+//! The `walferry` binary.
+
+fn main() {}
