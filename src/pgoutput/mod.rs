@@ -33,6 +33,9 @@ mod error;
 mod message;
 mod tuple;
 
+#[cfg(test)]
+mod tests;
+
 pub use decode::{Context, decode};
 pub use error::{DecodeError, Fault, Field};
 pub use message::{
