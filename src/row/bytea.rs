@@ -90,14 +90,21 @@ mod tests {
         assert_eq!(decode(b"\\x").unwrap(), b"");
         assert_eq!(decode(b"").unwrap(), b"");
         assert_eq!(decode(b"\\xdeadBEEF00").unwrap(), [0xde, 0xad, 0xbe, 0xef, 0]);
-        assert_eq!(decode(b"\\336\\255\\276\\357\\000").unwrap(), [0xde, 0xad, 0xbe, 0xef, 0]);
+        assert_eq!(
+            decode(b"\\336\\255\\276\\357\\000").unwrap(),
+            [0xde, 0xad, 0xbe, 0xef, 0]
+        );
         assert_eq!(decode(b"a\\\\b ").unwrap(), b"a\\b ");
     }
 
     #[test]
     fn half_a_byte_or_a_broken_escape_is_malformed() {
         for text in [&b"\\x0"[..], b"\\xg0", b"\\", b"a\\9", b"\\40", b"\\400"] {
-            assert_eq!(decode_into(text, &mut Vec::new()), Err(ValueError::Malformed), "{text:?}");
+            assert_eq!(
+                decode_into(text, &mut Vec::new()),
+                Err(ValueError::Malformed),
+                "{text:?}"
+            );
         }
     }
 

@@ -10,13 +10,19 @@ use super::integer::exact;
 /// Reads the text of a `float4`.
 #[inline]
 pub fn f32_from_text(text: &[u8]) -> Result<f32, ValueError> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(ValueError::Malformed)
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(ValueError::Malformed)
 }
 
 /// Reads the text of a `float8`.
 #[inline]
 pub fn f64_from_text(text: &[u8]) -> Result<f64, ValueError> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(ValueError::Malformed)
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(ValueError::Malformed)
 }
 
 /// Reads the binary form of a `float4`. Any NaN becomes the one that the text form gives.
@@ -46,7 +52,10 @@ mod tests {
         assert_eq!(f64_from_text(b"-0").map(f64::to_bits), Ok(0x8000_0000_0000_0000));
         assert_eq!(f32_from_text(b"-0").map(f32::to_bits), Ok(0x8000_0000));
         assert_eq!(f32_from_text(b"NaN").map(f32::to_bits), Ok(f32::NAN.to_bits()));
-        assert_eq!(f64_from_binary(&[0xff, 0xf8, 0, 0, 0, 0, 0, 1]).map(f64::to_bits), Ok(f64::NAN.to_bits()));
+        assert_eq!(
+            f64_from_binary(&[0xff, 0xf8, 0, 0, 0, 0, 0, 1]).map(f64::to_bits),
+            Ok(f64::NAN.to_bits())
+        );
     }
 
     #[test]

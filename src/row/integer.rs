@@ -10,7 +10,11 @@ pub fn i64_from_text(text: &[u8]) -> Result<i64, ValueError> {
         _ => (false, text),
     };
     let magnitude = u64_from_text(digits)?;
-    let value = if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
+    let value = if negative {
+        0i64.checked_sub_unsigned(magnitude)
+    } else {
+        i64::try_from(magnitude).ok()
+    };
     value.ok_or(ValueError::OutOfRange)
 }
 
@@ -29,7 +33,10 @@ pub fn u64_from_text(digits: &[u8]) -> Result<u64, ValueError> {
     } else {
         for &byte in digits {
             let digit = u64::from(digit(byte)?);
-            value = value.checked_mul(10).and_then(|value| value.checked_add(digit)).ok_or(ValueError::OutOfRange)?;
+            value = value
+                .checked_mul(10)
+                .and_then(|value| value.checked_add(digit))
+                .ok_or(ValueError::OutOfRange)?;
         }
     }
     Ok(value)
@@ -140,7 +147,10 @@ mod tests {
         assert_eq!(i32_from_text(b"2147483648"), Err(ValueError::OutOfRange));
         assert_eq!(u32_from_text(b"4294967296"), Err(ValueError::OutOfRange));
         assert_eq!(xid8_from_text(b"9223372036854775808"), Err(ValueError::OutOfRange));
-        assert_eq!(xid8_from_binary(&[0x80, 0, 0, 0, 0, 0, 0, 0]), Err(ValueError::OutOfRange));
+        assert_eq!(
+            xid8_from_binary(&[0x80, 0, 0, 0, 0, 0, 0, 0]),
+            Err(ValueError::OutOfRange)
+        );
     }
 
     #[test]

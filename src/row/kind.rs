@@ -65,7 +65,10 @@ impl ValueKind {
     /// The kind of a column of this type and modifier.
     pub fn of(ty: &PgType, typmod: i32) -> Self {
         match &ty.kind {
-            TypeKind::Domain { base, typmod: of_domain } => {
+            TypeKind::Domain {
+                base,
+                typmod: of_domain,
+            } => {
                 // A column of a domain type has no modifier of its own.
                 Self::of(base, if *of_domain >= 0 { *of_domain } else { typmod })
             }
@@ -122,7 +125,12 @@ mod tests {
     use std::sync::Arc;
 
     fn base(oid: u32, name: &str) -> PgType {
-        PgType { oid, schema: "pg_catalog".into(), name: name.into(), kind: TypeKind::Base }
+        PgType {
+            oid,
+            schema: "pg_catalog".into(),
+            name: name.into(),
+            kind: TypeKind::Base,
+        }
     }
 
     #[test]
@@ -131,16 +139,34 @@ mod tests {
             oid: 70_000,
             schema: "public".into(),
             name: "price".into(),
-            kind: TypeKind::Domain { base: Arc::new(base(1700, "numeric")), typmod: ((12 << 16) | 2) + 4 },
+            kind: TypeKind::Domain {
+                base: Arc::new(base(1700, "numeric")),
+                typmod: ((12 << 16) | 2) + 4,
+            },
         };
-        assert_eq!(ValueKind::of(&price, -1), ValueKind::Decimal { precision: 12, scale: 2 });
+        assert_eq!(
+            ValueKind::of(&price, -1),
+            ValueKind::Decimal {
+                precision: 12,
+                scale: 2
+            }
+        );
         let discount = PgType {
             oid: 70_001,
             schema: "public".into(),
             name: "discount".into(),
-            kind: TypeKind::Domain { base: Arc::new(price), typmod: -1 },
+            kind: TypeKind::Domain {
+                base: Arc::new(price),
+                typmod: -1,
+            },
         };
-        assert_eq!(ValueKind::of(&discount, -1), ValueKind::Decimal { precision: 12, scale: 2 });
+        assert_eq!(
+            ValueKind::of(&discount, -1),
+            ValueKind::Decimal {
+                precision: 12,
+                scale: 2
+            }
+        );
     }
 
     #[test]
@@ -148,7 +174,13 @@ mod tests {
         let numeric = base(1700, "numeric");
         let of = |precision: i32, scale: i32| ValueKind::of(&numeric, (precision << 16 | (scale & 0x7ff)) + 4);
         assert_eq!(of(5, 5), ValueKind::Decimal { precision: 5, scale: 5 });
-        assert_eq!(of(1000, 0), ValueKind::Decimal { precision: 1000, scale: 0 });
+        assert_eq!(
+            of(1000, 0),
+            ValueKind::Decimal {
+                precision: 1000,
+                scale: 0
+            }
+        );
         assert_eq!(of(5, -2), ValueKind::Numeric);
         assert_eq!(of(3, 5), ValueKind::Numeric);
         assert_eq!(ValueKind::of(&numeric, -1), ValueKind::Numeric);

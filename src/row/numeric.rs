@@ -64,7 +64,20 @@ impl Magnitude {
     fn write(&self, negative: bool, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
-            Magnitude::Small(value) => out.extend_from_slice(&twos_complement(i128::from(*value), negative)),
+            Magnitude::Small(value) => {
+                let magnitude = i128::from(*value);
+                let value = if negative { magnitude.wrapping_neg() } else { magnitude };
+                let bytes = value.to_be_bytes();
+                let redundant = (value ^ value.wrapping_shr(127))
+                    .leading_zeros()
+                    .saturating_sub(1)
+                    .wrapping_div(8);
+                let shortest = usize::try_from(redundant)
+                    .ok()
+                    .and_then(|redundant| bytes.get(redundant..));
+                out.extend_from_slice(shortest.unwrap_or(&bytes));
+                return;
+            }
             Magnitude::Large { limbs, used } => {
                 out.extend_from_slice(&[0; 8]);
                 let mut borrow = negative;
@@ -93,17 +106,15 @@ impl Magnitude {
             }
         }
         let excess = out.get(start..).map_or(0, |bytes| {
-            bytes.windows(2).take_while(|pair| matches!(pair, [0, 0..=0x7f] | [0xff, 0x80..=0xff])).count()
+            bytes
+                .windows(2)
+                .take_while(|pair| matches!(pair, [0, 0..=0x7f] | [0xff, 0x80..=0xff]))
+                .count()
         });
         if excess > 0 {
             out.drain(start..start.saturating_add(excess));
         }
     }
-}
-
-#[inline]
-fn twos_complement(magnitude: i128, negative: bool) -> [u8; 16] {
-    if negative { magnitude.wrapping_neg().to_be_bytes() } else { magnitude.to_be_bytes() }
 }
 
 trait CarryingProduct: Sized {
@@ -114,7 +125,9 @@ impl CarryingProduct for u64 {
     /// Low and high half of `self * factor + carry`, which cannot overflow 128 bits.
     #[inline]
     fn carrying_product(self, factor: u64, carry: u64) -> (u64, u64) {
-        let wide = u128::from(self).wrapping_mul(u128::from(factor)).wrapping_add(u128::from(carry));
+        let wide = u128::from(self)
+            .wrapping_mul(u128::from(factor))
+            .wrapping_add(u128::from(carry));
         let low = u64::try_from(wide & u128::from(u64::MAX)).unwrap_or_default();
         let high = u64::try_from(wide.wrapping_shr(64)).unwrap_or_default();
         (low, high)
@@ -190,7 +203,11 @@ struct Pending {
 
 impl Default for Pending {
     fn default() -> Self {
-        Pending { value: 0, factor: 1, count: 0 }
+        Pending {
+            value: 0,
+            factor: 1,
+            count: 0,
+        }
     }
 }
 
@@ -221,7 +238,11 @@ pub fn check_text(text: &[u8]) -> Result<&[u8], ValueError> {
         && digits.last().is_some_and(u8::is_ascii_digit)
         && digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
         && digits.iter().filter(|byte| **byte == b'.').count() <= 1;
-    if well_formed || not_a_number(text) { Ok(text) } else { Err(ValueError::Malformed) }
+    if well_formed || not_a_number(text) {
+        Ok(text)
+    } else {
+        Err(ValueError::Malformed)
+    }
 }
 
 /// A numeric's binary form, its header read.
@@ -261,7 +282,12 @@ impl<'a> Binary<'a> {
         if !whole {
             return Err(ValueError::Malformed);
         }
-        Ok(Ok(Binary { negative, weight: i16::from_be_bytes(*weight), scale, digits }))
+        Ok(Ok(Binary {
+            negative,
+            weight: i16::from_be_bytes(*weight),
+            scale,
+            digits,
+        }))
     }
 
     /// The digit that stands for 10 000^place.
@@ -405,8 +431,11 @@ mod tests {
         let mut weight = (padded.len() / 4) as i16 - 1;
         padded += fraction;
         padded += &"0".repeat((4 - fraction.len() % 4) % 4);
-        let mut groups: Vec<u16> =
-            padded.as_bytes().chunks(4).map(|group| std::str::from_utf8(group).unwrap().parse().unwrap()).collect();
+        let mut groups: Vec<u16> = padded
+            .as_bytes()
+            .chunks(4)
+            .map(|group| std::str::from_utf8(group).unwrap().parse().unwrap())
+            .collect();
         while groups.first() == Some(&0) {
             groups.remove(0);
             weight -= 1;
@@ -455,12 +484,24 @@ mod tests {
     #[test]
     fn decimals_of_more_than_64_bits_are_exact() {
         for (text, expected) in [
-            ("18446744073709551615", &[0u8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..]),
+            (
+                "18446744073709551615",
+                &[0u8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..],
+            ),
             ("18446744073709551616", &[1, 0, 0, 0, 0, 0, 0, 0, 0]),
             ("-18446744073709551616", &[0xff, 0, 0, 0, 0, 0, 0, 0, 0]),
-            ("-18446744073709551617", &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
-            ("170141183460469231731687303715884105728", &[0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-            ("-170141183460469231731687303715884105728", &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (
+                "-18446744073709551617",
+                &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            ),
+            (
+                "170141183460469231731687303715884105728",
+                &[0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ),
+            (
+                "-170141183460469231731687303715884105728",
+                &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ),
         ] {
             assert_eq!(from_text(text, 39, 0).unwrap(), expected, "{text}");
             assert_eq!(from_binary(&send(text), 39, 0).unwrap(), expected, "{text}");
@@ -475,7 +516,10 @@ mod tests {
         assert_eq!(from_text("NaN", 12, 2), Err(ValueError::NotFinite));
         assert_eq!(from_text("Infinity", 12, 2), Err(ValueError::NotFinite));
         assert_eq!(from_text("-Infinity", 12, 2), Err(ValueError::NotFinite));
-        assert_eq!(from_binary(&[0, 0, 0, 0, 0xc0, 0, 0, 0], 12, 2), Err(ValueError::NotFinite));
+        assert_eq!(
+            from_binary(&[0, 0, 0, 0, 0xc0, 0, 0, 0], 12, 2),
+            Err(ValueError::NotFinite)
+        );
         assert_eq!(from_text("1.001", 12, 2), Err(ValueError::OutOfRange));
         assert_eq!(from_binary(&send("1.001"), 12, 2), Err(ValueError::OutOfRange));
         assert_eq!(from_text("1000.00", 5, 2), Err(ValueError::OutOfRange));
@@ -495,7 +539,17 @@ mod tests {
 
     #[test]
     fn binary_prints_the_digits_of_the_text_form() {
-        for text in ["0", "0.000", "1", "-1", "10000", "0.0001", "-0.00001000", "123456789.123456789", "100000000"] {
+        for text in [
+            "0",
+            "0.000",
+            "1",
+            "-1",
+            "10000",
+            "0.0001",
+            "-0.00001000",
+            "123456789.123456789",
+            "100000000",
+        ] {
             assert_eq!(binary_text(&send(text)).unwrap(), text);
         }
         let long = format!("{}.{}", "123456789".repeat(100), "0".repeat(99) + "7");

@@ -48,7 +48,11 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), ValueError> {
-        if self.take(byte) { Ok(()) } else { Err(ValueError::Malformed) }
+        if self.take(byte) {
+            Ok(())
+        } else {
+            Err(ValueError::Malformed)
+        }
     }
 
     /// `YYYY-MM-DD`, of four digits or more in the year.
@@ -116,7 +120,11 @@ impl<'a> Reader<'a> {
             .wrapping_add(second)
             .wrapping_mul(MICROS_PER_SECOND)
             .wrapping_add(micros);
-        if total > MICROS_PER_DAY { Err(ValueError::Malformed) } else { Ok(total) }
+        if total > MICROS_PER_DAY {
+            Err(ValueError::Malformed)
+        } else {
+            Ok(total)
+        }
     }
 
     /// `±HH[:MM[:SS]]` in seconds east of UTC.
@@ -164,14 +172,22 @@ fn days_from_civil(year: i64, month: i64, day: i64, bc: bool) -> Result<i64, Val
     let cycle = from_march.div_euclid(400);
     let year_of_cycle = from_march.rem_euclid(400);
     let month_from_march = month.wrapping_add(9).wrapping_rem(12);
-    let day_of_year = month_from_march.wrapping_mul(153).wrapping_add(2).wrapping_div(5).wrapping_add(day).wrapping_sub(1);
+    let day_of_year = month_from_march
+        .wrapping_mul(153)
+        .wrapping_add(2)
+        .wrapping_div(5)
+        .wrapping_add(day)
+        .wrapping_sub(1);
     let day_of_cycle = year_of_cycle
         .wrapping_mul(365)
         .wrapping_add(year_of_cycle.wrapping_div(4))
         .wrapping_sub(year_of_cycle.wrapping_div(100))
         .wrapping_add(day_of_year);
     // 719 468 days lie between 0000-03-01 and 1970-01-01.
-    Ok(cycle.wrapping_mul(146_097).wrapping_add(day_of_cycle).wrapping_sub(719_468))
+    Ok(cycle
+        .wrapping_mul(146_097)
+        .wrapping_add(day_of_cycle)
+        .wrapping_sub(719_468))
 }
 
 /// Reads the text of a `date`: days since 1970-01-01, `i32::MAX` and `i32::MIN` for the infinities.
@@ -209,7 +225,11 @@ fn finite_date(days: i32) -> Result<i32, ValueError> {
 pub fn time_from_text(text: &[u8]) -> Result<i64, ValueError> {
     let mut reader = Reader::new(text);
     let time = reader.time()?;
-    if reader.rest.is_empty() { Ok(time) } else { Err(ValueError::Malformed) }
+    if reader.rest.is_empty() {
+        Ok(time)
+    } else {
+        Err(ValueError::Malformed)
+    }
 }
 
 /// Reads the binary form of a `time`, microseconds since midnight.
@@ -252,7 +272,9 @@ fn timestamp(text: &[u8], zoned: bool) -> Result<i64, ValueError> {
     let offset = if zoned { reader.offset()? } else { 0 };
     let days = days_from_civil(year, month, day, reader.end()?)?;
     let within = time.wrapping_sub(offset.wrapping_mul(MICROS_PER_SECOND));
-    days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(within)).map_or(Err(ValueError::OutOfRange), finite)
+    days.checked_mul(MICROS_PER_DAY)
+        .and_then(|micros| micros.checked_add(within))
+        .map_or(Err(ValueError::OutOfRange), finite)
 }
 
 /// Reads the binary form of a `timestamp` or `timestamptz`, in microseconds since 2000-01-01. Errors as in
@@ -261,7 +283,9 @@ fn timestamp(text: &[u8], zoned: bool) -> Result<i64, ValueError> {
 pub fn timestamp_from_binary(bytes: &[u8]) -> Result<i64, ValueError> {
     match i64_from_binary(bytes)? {
         infinity @ (i64::MAX | i64::MIN) => Ok(infinity),
-        micros => micros.checked_add(EPOCH_MICROS).map_or(Err(ValueError::OutOfRange), finite),
+        micros => micros
+            .checked_add(EPOCH_MICROS)
+            .map_or(Err(ValueError::OutOfRange), finite),
     }
 }
 
@@ -277,7 +301,11 @@ pub fn check_timetz(text: &[u8]) -> Result<&[u8], ValueError> {
     let mut reader = Reader::new(text);
     reader.time()?;
     reader.offset()?;
-    if reader.rest.is_empty() { Ok(text) } else { Err(ValueError::Malformed) }
+    if reader.rest.is_empty() {
+        Ok(text)
+    } else {
+        Err(ValueError::Malformed)
+    }
 }
 
 /// Appends the text that Postgres prints for the binary form of a `timetz`: microseconds, then seconds west of UTC.
@@ -315,8 +343,11 @@ pub fn timetz_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueEr
 
 /// `HH`, `HH:MM` or `HH:MM:SS`.
 fn push_clock(seconds: i64, parts: usize, out: &mut Vec<u8>) {
-    let fields =
-        [seconds.wrapping_div(3600), seconds.wrapping_div(60).wrapping_rem(60), seconds.wrapping_rem(60)];
+    let fields = [
+        seconds.wrapping_div(3600),
+        seconds.wrapping_div(60).wrapping_rem(60),
+        seconds.wrapping_rem(60),
+    ];
     for (index, field) in fields.into_iter().take(parts).enumerate() {
         if index > 0 {
             out.push(b':');
@@ -353,7 +384,11 @@ mod tests {
             ("-infinity", i32::MIN),
         ] {
             assert_eq!(date_from_text(text.as_bytes()), Ok(days), "{text}");
-            let since_2000 = if days == i32::MAX || days == i32::MIN { days } else { days - 10_957 };
+            let since_2000 = if days == i32::MAX || days == i32::MIN {
+                days
+            } else {
+                days - 10_957
+            };
             assert_eq!(date_from_binary(&since_2000.to_be_bytes()), Ok(days), "{text}");
         }
     }
@@ -372,21 +407,35 @@ mod tests {
             ("-infinity", i64::MIN),
         ] {
             assert_eq!(timestamp_from_text(text.as_bytes()), Ok(micros), "{text}");
-            let since_2000 =
-                if micros == i64::MAX || micros == i64::MIN { micros } else { micros - 946_684_800_000_000 };
+            let since_2000 = if micros == i64::MAX || micros == i64::MIN {
+                micros
+            } else {
+                micros - 946_684_800_000_000
+            };
             assert_eq!(timestamp_from_binary(&since_2000.to_be_bytes()), Ok(micros), "{text}");
         }
     }
 
     #[test]
     fn a_timestamp_that_only_postgres_can_hold_is_out_of_range() {
-        for text in ["294247-01-10 04:00:54.775807", "294247-01-10 04:00:54.775808", "294276-12-31 23:59:59.999999"] {
-            assert_eq!(timestamp_from_text(text.as_bytes()), Err(ValueError::OutOfRange), "{text}");
+        for text in [
+            "294247-01-10 04:00:54.775807",
+            "294247-01-10 04:00:54.775808",
+            "294276-12-31 23:59:59.999999",
+        ] {
+            assert_eq!(
+                timestamp_from_text(text.as_bytes()),
+                Err(ValueError::OutOfRange),
+                "{text}"
+            );
         }
         let last: i64 = 9_223_371_331_199_999_999;
         assert_eq!(timestamp_from_binary(&last.to_be_bytes()), Err(ValueError::OutOfRange));
         let at_max = i64::MAX - 946_684_800_000_000;
-        assert_eq!(timestamp_from_binary(&at_max.to_be_bytes()), Err(ValueError::OutOfRange));
+        assert_eq!(
+            timestamp_from_binary(&at_max.to_be_bytes()),
+            Err(ValueError::OutOfRange)
+        );
     }
 
     #[test]
@@ -401,7 +450,10 @@ mod tests {
         ] {
             assert_eq!(timestamptz_from_text(text.as_bytes()), noon, "{text}");
         }
-        assert_eq!(timestamptz_from_text(b"0044-03-15 12:00:00+00 BC"), timestamp_from_text(b"0044-03-15 12:00:00 BC"));
+        assert_eq!(
+            timestamptz_from_text(b"0044-03-15 12:00:00+00 BC"),
+            timestamp_from_text(b"0044-03-15 12:00:00 BC")
+        );
         assert_eq!(timestamptz_from_text(b"infinity"), Ok(i64::MAX));
     }
 
@@ -413,7 +465,10 @@ mod tests {
         assert_eq!(time_from_text(b"24:00:00"), Ok(86_400_000_000));
         assert_eq!(time_from_binary(&86_400_000_000i64.to_be_bytes()), Ok(86_400_000_000));
         assert_eq!(time_from_text(b"24:00:00.000001"), Err(ValueError::Malformed));
-        assert_eq!(time_from_binary(&86_400_000_001i64.to_be_bytes()), Err(ValueError::Malformed));
+        assert_eq!(
+            time_from_binary(&86_400_000_001i64.to_be_bytes()),
+            Err(ValueError::Malformed)
+        );
         assert_eq!(time_from_binary(&(-1i64).to_be_bytes()), Err(ValueError::Malformed));
     }
 
@@ -441,13 +496,34 @@ mod tests {
 
     #[test]
     fn other_styles_are_malformed() {
-        for text in ["02/29/2024", "29.02.2024", "2024-2-29", "2024-02-29 AD", "2024-13-01", "0000-01-01 BC", "024-01-01", ""] {
+        for text in [
+            "02/29/2024",
+            "29.02.2024",
+            "2024-2-29",
+            "2024-02-29 AD",
+            "2024-13-01",
+            "0000-01-01 BC",
+            "024-01-01",
+            "",
+        ] {
             assert_eq!(date_from_text(text.as_bytes()), Err(ValueError::Malformed), "{text}");
         }
-        for text in ["2024-02-29T12:00:00", "2024-02-29 12:00", "2024-02-29 12:00:00+00", "2024-02-29 12:00:00."] {
-            assert_eq!(timestamp_from_text(text.as_bytes()), Err(ValueError::Malformed), "{text}");
+        for text in [
+            "2024-02-29T12:00:00",
+            "2024-02-29 12:00",
+            "2024-02-29 12:00:00+00",
+            "2024-02-29 12:00:00.",
+        ] {
+            assert_eq!(
+                timestamp_from_text(text.as_bytes()),
+                Err(ValueError::Malformed),
+                "{text}"
+            );
         }
-        assert_eq!(timestamptz_from_text(b"2024-02-29 12:00:00"), Err(ValueError::Malformed));
+        assert_eq!(
+            timestamptz_from_text(b"2024-02-29 12:00:00"),
+            Err(ValueError::Malformed)
+        );
     }
 
     fn is_leap(year: i64) -> bool {

@@ -28,9 +28,18 @@ impl CharText {
     fn of(byte: u8) -> Self {
         let octal = |shift: u32| b'0'.wrapping_add(byte.wrapping_shr(shift) & 7);
         match byte {
-            0 => CharText { bytes: [0; 4], length: 0 },
-            1..=0x7f => CharText { bytes: [byte, 0, 0, 0], length: 1 },
-            _ => CharText { bytes: [b'\\', octal(6), octal(3), octal(0)], length: 4 },
+            0 => CharText {
+                bytes: [0; 4],
+                length: 0,
+            },
+            1..=0x7f => CharText {
+                bytes: [byte, 0, 0, 0],
+                length: 1,
+            },
+            _ => CharText {
+                bytes: [b'\\', octal(6), octal(3), octal(0)],
+                length: 4,
+            },
         }
     }
 
@@ -56,9 +65,10 @@ pub fn char_from_text(bytes: &[u8]) -> Result<CharText, ValueError> {
     match bytes {
         [] => Ok(CharText::of(0)),
         [byte] => Ok(CharText::of(*byte)),
-        [b'\\', a @ b'0'..=b'7', b @ b'0'..=b'7', c @ b'0'..=b'7'] => {
-            Ok(CharText { bytes: [b'\\', *a, *b, *c], length: 4 })
-        }
+        [b'\\', a @ b'0'..=b'7', b @ b'0'..=b'7', c @ b'0'..=b'7'] => Ok(CharText {
+            bytes: [b'\\', *a, *b, *c],
+            length: 4,
+        }),
         _ => Err(ValueError::Malformed),
     }
 }
@@ -82,9 +92,12 @@ mod tests {
 
     #[test]
     fn char_has_the_same_text_in_both_forms() {
-        for (text, binary, expected) in
-            [(&b""[..], [0u8], &b""[..]), (b"x", [b'x'], b"x"), (b"\\344", [0xe4], b"\\344"), (b"\xe4", [0xe4], b"\\344")]
-        {
+        for (text, binary, expected) in [
+            (&b""[..], [0u8], &b""[..]),
+            (b"x", [b'x'], b"x"),
+            (b"\\344", [0xe4], b"\\344"),
+            (b"\xe4", [0xe4], b"\\344"),
+        ] {
             assert_eq!(char_from_text(text).unwrap().as_bytes(), expected);
             assert_eq!(char_from_binary(&binary).unwrap().as_bytes(), expected);
         }
