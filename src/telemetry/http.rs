@@ -1,0 +1,1 @@
+//! `/`, `/metrics`, `/health/live`, `/health/ready`, `/status`.
