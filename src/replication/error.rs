@@ -69,7 +69,8 @@ impl ServerError {
         error
     }
 
-    pub(super) fn from_sql(error: &tokio_postgres::error::DbError) -> Self {
+    /// What the server said on an ordinary connection.
+    pub fn from_sql(error: &tokio_postgres::error::DbError) -> Self {
         ServerError {
             severity: error.severity().to_owned(),
             sqlstate: error.code().code().to_owned(),
