@@ -15,6 +15,8 @@ pub enum Origin {
         /// The line.
         line: usize,
     },
+    /// The file as a whole.
+    WholeFile(PathBuf),
     /// An environment variable.
     Environment(String),
     /// Nobody gave one.
@@ -25,6 +27,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            Self::WholeFile(path) => path.display().fmt(f),
             Self::Environment(variable) => write!(f, "environment variable {variable}"),
             Self::Default => f.write_str("not set"),
         }

@@ -11,12 +11,13 @@ use super::fault::{ConfigErrors, Fault, Origin};
 use super::glob::TablePattern;
 use super::keys::{self, Default, KEYS, Key};
 use super::pgpass;
-use super::properties::{is_secret_property, refused_property};
+use super::properties::is_secret_property;
 use super::registry_url::{self, RegistryUrl};
 use super::secret::{REDACTED, Secret};
 use super::settings::*;
 use super::source::{self, FoundKeys};
 use super::value::{self, Raw, Value};
+use crate::kafka::refused_property;
 
 /// The environment variable that names the file.
 pub const FILE_VARIABLE: &str = "WALFERRY_CONFIG";
@@ -68,7 +69,7 @@ pub fn load(path: Option<&Path>, env: &dyn Environment) -> Result<Loaded, Config
         Err(error) => Err(ConfigErrors {
             faults: vec![Fault {
                 key: String::new(),
-                origin: Origin::File { path, line: 1 },
+                origin: Origin::WholeFile(path),
                 value: None,
                 problem: format!("the configuration file cannot be read: {error}"),
                 remedy: "name it with -c FILE or WALFERRY_CONFIG; `walferry config example` prints one to begin with"

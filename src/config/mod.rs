@@ -13,7 +13,7 @@ pub mod glob;
 pub mod keys;
 mod load;
 mod pgpass;
-/// librdkafka properties that are owned, or secret.
+/// librdkafka properties that are secret.
 pub mod properties;
 mod reference;
 mod registry_url;
@@ -31,3 +31,4 @@ pub use load::{DEFAULT_FILES, FILE_VARIABLE, Loaded, load, load_text};
 pub use reference::example;
 pub use secret::Secret;
 pub use settings::*;
+pub use value::parse_duration;

@@ -297,7 +297,8 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// Reads `200ms`, `10s`, `5m` or `1h`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     match unit {
         "ms" => Some(Duration::from_millis(number)),
