@@ -267,7 +267,9 @@ impl SendErrorKind {
     pub fn hint(&self) -> Option<String> {
         match self {
             SendErrorKind::TooLarge { .. } => Some(
-                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic with it.".to_owned(),
+                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic with it; both must stay \
+                 below the brokers' socket.request.max.bytes."
+                    .to_owned(),
             ),
             _ => None,
         }
