@@ -4,8 +4,8 @@
 //! writes a record twice, and nothing is given up by the clock. A record that Kafka refuses for good fails its
 //! ticket; so does one that is still queued when the producer goes away. No record is ever dropped in silence.
 //!
-//! What was handed over and not yet confirmed is bounded by [`KafkaSettings::max_in_flight`], and
-//! [`Producer::capacity`] is where the caller stops: it waits there instead of reading on, while whatever answers the
+//! What was handed over and not yet confirmed is bounded by `KafkaSettings::max_in_flight`, and
+//! `Producer::capacity` is where the caller stops: it waits there instead of reading on, while whatever answers the
 //! server's keepalives goes on by itself.
 //!
 //! After a fatal error (the observer is told) nothing is taken any more: the pipeline starts over with a new producer.
