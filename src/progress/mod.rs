@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 
 /// A transaction, keepalive or end that does not lie beyond what was received before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at {found} does not lie beyond {last}, which was received before it")]
+#[error("{what} at {found} does not lie beyond {last}, which came before it")]
 pub struct OutOfOrder {
     what: &'static str,
     found: Lsn,
@@ -177,9 +177,9 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// [`OutOfOrder`] if the end is not beyond the commit record's start.
+    /// [`OutOfOrder`] if the end lies before the commit record's start.
     pub fn commit(self, end_lsn: Lsn) -> Result<(), OutOfOrder> {
-        if end_lsn <= self.commit_lsn {
+        if end_lsn < self.commit_lsn {
             return Err(OutOfOrder {
                 what: "a transaction's end",
                 found: end_lsn,

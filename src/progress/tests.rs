@@ -170,8 +170,8 @@ fn a_commit_that_does_not_lie_beyond_the_last_is_refused() {
     begin(&progress, 200).commit(Lsn::new(210)).unwrap();
     assert_eq!(
         progress.begin(Lsn::new(200), 0).unwrap_err().to_string(),
-        "a transaction's commit at 0/C8 does not lie beyond 0/C8, which was received before it"
+        "a transaction's commit at 0/C8 does not lie beyond 0/C8, which came before it"
     );
     let transaction = begin(&progress, 300);
-    assert!(transaction.commit(Lsn::new(300)).is_err());
+    assert!(transaction.commit(Lsn::new(299)).is_err());
 }
