@@ -29,7 +29,10 @@ pub enum Refusal {
         patterns: Vec<String>,
     },
     /// Postgres refuses updates and deletes of such tables once they are published.
-    #[error("{} cannot carry updates and deletes: no primary key, and no replica identity instead", list(tables))]
+    #[error(
+        "{} cannot carry updates and deletes: no primary key, and no replica identity instead",
+        list(tables)
+    )]
     ReplicaIdentity {
         /// `schema.table` of each.
         tables: Vec<String>,
@@ -49,7 +52,9 @@ pub enum Refusal {
         confirmed: Lsn,
     },
     /// Postgres removed what the slot needs.
-    #[error("replication slot {slot:?} was invalidated by the server ({reason}): the log after {confirmed} is no longer there")]
+    #[error(
+        "replication slot {slot:?} was invalidated by the server ({reason}): the log after {confirmed} is no longer there"
+    )]
     SlotInvalidated {
         /// Its name.
         slot: String,
@@ -59,7 +64,9 @@ pub enum Refusal {
         confirmed: String,
     },
     /// The slot has moved past what is in Kafka.
-    #[error("replication slot {slot:?} stands at {found}, but only changes up to {confirmed} are in Kafka: those between are lost to this slot")]
+    #[error(
+        "replication slot {slot:?} stands at {found}, but only changes up to {confirmed} are in Kafka: those between are lost to this slot"
+    )]
     SlotAhead {
         /// Its name.
         slot: String,
@@ -95,7 +102,12 @@ pub enum Refusal {
 }
 
 fn list(tables: &[String]) -> String {
-    let shown = tables.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = tables
+        .iter()
+        .take(10)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     match tables.len().checked_sub(10) {
         Some(more) if more > 0 => format!("{shown} and {more} more tables"),
         _ if tables.len() == 1 => format!("table {shown}"),
@@ -165,7 +177,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_lost_and_what_to_do() {
-        let ahead = Refusal::SlotAhead { slot: "shop".into(), found: Lsn::new(0x20), confirmed: Lsn::new(0x10) };
+        let ahead = Refusal::SlotAhead {
+            slot: "shop".into(),
+            found: Lsn::new(0x20),
+            confirmed: Lsn::new(0x10),
+        };
         assert_eq!(
             ahead.to_string(),
             "replication slot \"shop\" stands at 0/20, but only changes up to 0/10 are in Kafka: those between are lost to this slot"
@@ -178,6 +194,9 @@ mod tests {
         let tables = (0..13).map(|n| format!("public.t{n}")).collect();
         let message = Refusal::ReplicaIdentity { tables }.to_string();
         assert!(message.starts_with("public.t0, public.t1, "), "{message}");
-        assert!(message.contains("public.t9 and 3 more tables cannot carry"), "{message}");
+        assert!(
+            message.contains("public.t9 and 3 more tables cannot carry"),
+            "{message}"
+        );
     }
 }

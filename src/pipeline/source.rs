@@ -84,7 +84,9 @@ impl Slot {
 
 pub(super) async fn slot(client: &Client, name: &str) -> Result<Option<Slot>, Error> {
     let query = "SELECT to_jsonb(s) FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = $1::text::name";
-    let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
+    let Some(row) = client.query_opt(query, &[&name]).await? else {
+        return Ok(None);
+    };
     let slot: tokio_postgres::types::Json<Slot> = row.try_get(0)?;
     Ok(Some(slot.0))
 }
@@ -98,8 +100,12 @@ pub(super) struct Publication {
 
 pub(super) async fn publication(client: &Client, name: &str) -> Result<Option<Publication>, Error> {
     let query = "SELECT pubupdate OR pubdelete FROM pg_catalog.pg_publication WHERE pubname = $1::text::name";
-    let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
-    Ok(Some(Publication { needs_identity: row.try_get(0)? }))
+    let Some(row) = client.query_opt(query, &[&name]).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Publication {
+        needs_identity: row.try_get(0)?,
+    }))
 }
 
 /// A table that is published or could be.
@@ -149,7 +155,13 @@ pub(super) async fn publishable_tables(client: &Client, server_version: u32) -> 
 
 fn tables(rows: Vec<tokio_postgres::Row>) -> Result<Vec<Table>, Error> {
     rows.iter()
-        .map(|row| Ok(Table { schema: row.try_get(0)?, name: row.try_get(1)?, lacks_identity: row.try_get(2)? }))
+        .map(|row| {
+            Ok(Table {
+                schema: row.try_get(0)?,
+                name: row.try_get(1)?,
+                lacks_identity: row.try_get(2)?,
+            })
+        })
         .collect()
 }
 
@@ -187,11 +199,20 @@ mod tests {
     #[test]
     fn an_invalidated_slot_is_known_by_each_versions_own_sign() {
         let base = r#""plugin":"pgoutput","slot_type":"logical","database":"d","active":false"#;
-        let lost = slot(&format!(r#"{{{base},"restart_lsn":null,"confirmed_flush_lsn":"0/20","wal_status":"lost"}}"#));
-        assert_eq!(lost.invalidation().as_deref(), Some("max_slot_wal_keep_size was exceeded"));
-        let conflict = slot(&format!(r#"{{{base},"restart_lsn":"0/10","wal_status":"reserved","conflicting":true}}"#));
+        let lost = slot(&format!(
+            r#"{{{base},"restart_lsn":null,"confirmed_flush_lsn":"0/20","wal_status":"lost"}}"#
+        ));
+        assert_eq!(
+            lost.invalidation().as_deref(),
+            Some("max_slot_wal_keep_size was exceeded")
+        );
+        let conflict = slot(&format!(
+            r#"{{{base},"restart_lsn":"0/10","wal_status":"reserved","conflicting":true}}"#
+        ));
         assert_eq!(conflict.invalidation().as_deref(), Some("conflict with recovery"));
-        let idle = slot(&format!(r#"{{{base},"wal_status":"lost","invalidation_reason":"idle_timeout"}}"#));
+        let idle = slot(&format!(
+            r#"{{{base},"wal_status":"lost","invalidation_reason":"idle_timeout"}}"#
+        ));
         assert_eq!(idle.invalidation().as_deref(), Some("idle_timeout"));
     }
 
