@@ -19,7 +19,7 @@ pub(super) async fn run(loaded: Loaded) -> Exit {
         Err(error) => {
             // The last line says why, and what to do.
             match error.hint() {
-                Some(hint) => tracing::error!("{}; {hint}", output::chain(&error)),
+                Some(hint) => tracing::error!("{}. {hint}", output::chain(&error)),
                 None => tracing::error!("{}", output::chain(&error)),
             }
             Exit::Failed

@@ -8,12 +8,10 @@ pub trait Environment {
     /// All of them.
     fn variables(&self) -> Vec<(OsString, OsString)>;
 
-    /// The value of one, where it is set and Unicode.
-    fn variable(&self, name: &str) -> Option<String> {
-        self.variables()
-            .into_iter()
-            .find(|(found, _)| found == name)
-            .and_then(|(_, value)| value.into_string().ok())
+    /// The value of one, where it is set and not empty.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let (_, value) = self.variables().into_iter().find(|(found, _)| found == name)?;
+        Some(value).filter(|value| !value.is_empty())
     }
 }
 

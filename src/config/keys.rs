@@ -177,7 +177,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "A PEM file of the certificates to trust, or \"system\" for those of the system, which makes sslmode \
-         verify-full.",
+         verify-full. verify-ca and verify-full need it.",
     ),
     key(
         "postgres.sslcert",

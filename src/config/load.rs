@@ -50,11 +50,7 @@ impl Loaded {
 /// [`DEFAULT_FILES`] that is there, else from the environment alone; environment variables lie over the file.
 pub fn load(path: Option<&Path>, env: &dyn Environment) -> Result<Loaded, ConfigErrors> {
     let named = path.map(Path::to_owned);
-    let named = named.or_else(|| {
-        env.variable(FILE_VARIABLE)
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-    });
+    let named = named.or_else(|| env.variable(FILE_VARIABLE).map(PathBuf::from));
     let path = named.or_else(|| DEFAULT_FILES.iter().map(PathBuf::from).find(|path| path.exists()));
     let Some(path) = path else { return judge(None, env) };
     let text = fs::read(&path).map_err(|error| error.to_string());

@@ -22,16 +22,9 @@ pub(super) struct Login<'a> {
 /// Asks `$PGPASSFILE`, or `~/.pgpass`, for the first host that it knows. A file that cannot be used is no fault, as
 /// with libpq: a warning is left, and the server may not ask for a password at all.
 pub(super) fn look_up(env: &dyn Environment, login: Login<'_>, warnings: &mut Vec<String>) -> Option<Secret> {
-    let given = env
-        .variable("PGPASSFILE")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
+    let given = env.variable("PGPASSFILE").map(PathBuf::from);
     let asked_for = given.is_some();
-    let home = || {
-        env.variable("HOME")
-            .filter(|home| !home.is_empty())
-            .map(|home| PathBuf::from(home).join(".pgpass"))
-    };
+    let home = || env.variable("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
     let path = given.or_else(home)?;
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,

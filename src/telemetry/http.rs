@@ -2,6 +2,7 @@
 //!
 //! Everything is read from the [`Status`] and the [`Metrics`]; nothing here can hold the pipeline up.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use axum::extract::State as Shared;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, StatusCode};
 use axum::routing::get;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, TableCounts};
 use super::state::{Snapshot, State, Status, rfc3339};
 
 /// The pipeline's loop is taken for stuck when it has not turned for this long.
@@ -134,7 +135,10 @@ async fn scrape(Shared(served): Shared<Served>) -> Answer {
 }
 
 async fn live(Shared(served): Shared<Served>) -> Answer {
-    let silent = served.status.since_heartbeat();
+    liveness(served.status.since_heartbeat())
+}
+
+fn liveness(silent: Duration) -> Answer {
     if silent > HEARTBEAT_LIMIT {
         let body = format!("stuck: the pipeline's loop has not turned for {} s\n", silent.as_secs());
         return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, body);
@@ -154,8 +158,10 @@ async fn ready(Shared(served): Shared<Served>) -> Answer {
 }
 
 async fn full(Shared(served): Shared<Served>) -> Answer {
-    let body = format!("{:#}\n", status_json(&served.status.snapshot(), &served.metrics));
-    answer(StatusCode::OK, "application/json", body)
+    match serde_json::to_string_pretty(&Report::new(served.status.snapshot(), &served.metrics)) {
+        Ok(text) => answer(StatusCode::OK, "application/json", format!("{text}\n")),
+        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+    }
 }
 
 fn describe(snapshot: &Snapshot) -> String {
@@ -165,41 +171,89 @@ fn describe(snapshot: &Snapshot) -> String {
     }
 }
 
-fn status_json(snapshot: &Snapshot, metrics: &Metrics) -> Value {
-    let uptime = SystemTime::now()
-        .duration_since(snapshot.started_at)
-        .unwrap_or_default();
-    json!({
-        "name": snapshot.name,
-        "version": super::VERSION,
-        "revision": super::REVISION,
-        "started_at": rfc3339(snapshot.started_at),
-        "uptime_seconds": uptime.as_secs(),
-        "state": snapshot.state.label(),
-        "reason": snapshot.reason,
-        "since": rfc3339(snapshot.since),
-        "postgres": {
-            "server_version": snapshot.server_version,
-            "slot": snapshot.slot,
-            "publication": snapshot.publication,
-        },
-        "positions": {
-            "received_lsn": snapshot.received_lsn.to_string(),
-            "confirmed_flush_lsn": snapshot.confirmed_flush_lsn.to_string(),
-            "wal_end_lsn": snapshot.wal_end.to_string(),
-        },
-        "lag_bytes": snapshot.lag_bytes,
-        "retained_wal_bytes": snapshot.retained_wal_bytes,
-        "in_flight": {
-            "records": metrics.kafka.in_flight_records.get(),
-            "bytes": metrics.kafka.in_flight_bytes.get(),
-        },
-        "tables": metrics.tables.counts(),
-        "last_error": snapshot.last_error.as_ref().map(|error| json!({
-            "at": rfc3339(error.at),
-            "text": error.text,
-        })),
-    })
+/// `/status`, in the order in which people read it.
+#[derive(Debug, Serialize)]
+struct Report {
+    name: String,
+    version: &'static str,
+    revision: &'static str,
+    state: &'static str,
+    reason: Option<String>,
+    since: String,
+    started_at: String,
+    uptime_seconds: u64,
+    postgres: PostgresReport,
+    positions: PositionsReport,
+    lag_bytes: u64,
+    retained_wal_bytes: u64,
+    in_flight: InFlightReport,
+    tables: BTreeMap<String, TableCounts>,
+    last_error: Option<ErrorReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct PostgresReport {
+    server_version: Option<String>,
+    slot: String,
+    publication: String,
+}
+
+#[derive(Debug, Serialize)]
+struct PositionsReport {
+    received_lsn: String,
+    confirmed_flush_lsn: String,
+    wal_end_lsn: String,
+}
+
+#[derive(Debug, Serialize)]
+struct InFlightReport {
+    records: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorReport {
+    at: String,
+    text: String,
+}
+
+impl Report {
+    fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+        let uptime = SystemTime::now()
+            .duration_since(snapshot.started_at)
+            .unwrap_or_default();
+        Self {
+            name: snapshot.name,
+            version: super::VERSION,
+            revision: super::REVISION,
+            state: snapshot.state.label(),
+            reason: snapshot.reason,
+            since: rfc3339(snapshot.since),
+            started_at: rfc3339(snapshot.started_at),
+            uptime_seconds: uptime.as_secs(),
+            postgres: PostgresReport {
+                server_version: snapshot.server_version,
+                slot: snapshot.slot,
+                publication: snapshot.publication,
+            },
+            positions: PositionsReport {
+                received_lsn: snapshot.received_lsn.to_string(),
+                confirmed_flush_lsn: snapshot.confirmed_flush_lsn.to_string(),
+                wal_end_lsn: snapshot.wal_end.to_string(),
+            },
+            lag_bytes: snapshot.lag_bytes,
+            retained_wal_bytes: snapshot.retained_wal_bytes,
+            in_flight: InFlightReport {
+                records: metrics.kafka.in_flight_records.get(),
+                bytes: metrics.kafka.in_flight_bytes.get(),
+            },
+            tables: metrics.tables.counts(),
+            last_error: snapshot.last_error.map(|error| ErrorReport {
+                at: rfc3339(error.at),
+                text: error.text,
+            }),
+        }
+    }
 }
 
 fn escape(text: &str) -> String {
@@ -211,6 +265,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::lsn::Lsn;
     use crate::telemetry::metrics::RecordOp;
@@ -259,6 +315,9 @@ mod tests {
         let (code, _, body) = fetch(&server, "/health/live").await;
         assert_eq!((code, body.as_str()), (200, "live\n"));
         assert!(status.since_heartbeat() < HEARTBEAT_LIMIT);
+        let (code, _, body) = liveness(Duration::from_secs(61));
+        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(body, "stuck: the pipeline's loop has not turned for 61 s\n");
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ pub struct LogSettings {
 pub enum LogError {
     /// `RUST_LOG` cannot be read.
     #[error("RUST_LOG cannot be read: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
+    Filter(String),
     /// There is a log already.
     #[error("the log is set up already")]
     Twice,
@@ -30,8 +30,10 @@ pub enum LogError {
 /// The libraries below are heard from `warn` on: at `trace` some of them write what they send, passwords among it.
 pub fn init(settings: LogSettings, rust_log: Option<&str>) -> Result<(), LogError> {
     let filter = match rust_log {
-        Some(directives) if !directives.trim().is_empty() => EnvFilter::try_new(directives)?,
-        _ => EnvFilter::try_new(format!("warn,walferry={}", settings.level))?,
+        Some(directives) if !directives.trim().is_empty() => {
+            EnvFilter::try_new(directives).map_err(|error| LogError::Filter(error.to_string()))?
+        }
+        _ => EnvFilter::new(format!("warn,walferry={}", settings.level)),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
