@@ -18,5 +18,6 @@ mod idle;
 mod outage;
 mod pair;
 mod refusals;
+mod servers;
 mod smoke;
 mod versions;
