@@ -1,3 +1,7 @@
 //! The `walferry` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    walferry::cli::main()
+}

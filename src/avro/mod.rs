@@ -1,1 +1,58 @@
-//! avro
+//! A schema and a compiled encoder for each relation version.
+//!
+//! A [`TableEncoder`] is compiled once from what a Relation message said, to a list of fields by position, and from then
+//! on writes each row straight from the tuple's bytes into the reused buffers of a [`Batch`]: no value is
+//! built in between, and in the steady state nothing is allocated. What it writes is Confluent's wire format (a zero byte, the
+//! schema's id in four bytes, big-endian) around Avro's binary encoding (Avro specification 1.12, "Binary Encoding").
+//!
+//! LSNs are unsigned and an Avro long is signed: they are carried bit for bit, as Debezium does.
+
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::as_conversions)]
+
+/// The reused buffers, and the records in them.
+pub mod batch;
+/// Avro's binary encoding of longs, strings and bytes.
+mod binary;
+/// Relation version → schemas and encoder.
+pub mod encoder;
+/// What can be wrong with a relation or a row.
+pub mod error;
+/// One column's value → Avro.
+mod field;
+/// Logical messages.
+pub mod message;
+/// SQL names → Avro names.
+pub mod name;
+/// The schemas' JSON.
+mod schema;
+/// The `source` block.
+mod source;
+
+pub use batch::{Batch, Headers, MAX_HEADERS, Record};
+pub use encoder::TableEncoder;
+pub use error::{BadRow, CompileError, Reason};
+pub use message::MessageEncoder;
+
+/// Which shape the values have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EnvelopeKind {
+    /// Debezium's: `before`, `after`, `source`, `op` and so on.
+    Debezium,
+    /// The row alone; everything else in headers.
+    Row,
+}
+
+/// What an encoder needs to know beside the relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncoderSettings {
+    /// The shape of the values.
+    pub envelope: EnvelopeKind,
+    /// The pipeline's name: `source.name`.
+    pub pipeline: String,
+    /// The database: `source.db`.
+    pub database: String,
+    /// Whether a null value follows each delete (Debezium's shape; under `Row` a delete is a null value anyway).
+    pub tombstones: bool,
+    /// walferry's version: `source.version`.
+    pub version: String,
+}

@@ -1,1 +1,124 @@
-//! pipeline
+//! Wiring: sessions with Postgres one after the other, over one producer, until told to stop.
+//!
+//! A session ends by an error. One that may pass is waited out, with backoff and jitter, for ever; any other ends the
+//! pipeline. What was in flight at the end of a session is waited for before the next begins, and the next starts from
+//! what is confirmed by then, so a restart of Postgres repeats nothing but a transaction that was cut in its middle.
+
+mod backoff;
+pub mod check;
+mod error;
+mod monitor;
+mod observer;
+mod prepare;
+mod publish;
+mod refusal;
+mod session;
+mod settings;
+pub mod shutdown;
+mod source;
+mod sql;
+mod stream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backoff::Backoff;
+pub use error::PipelineError;
+use observer::KafkaObserver;
+use prepare::Memory;
+pub use refusal::Refusal;
+use session::{Ended, Pipeline};
+use shutdown::Shutdown;
+
+use crate::config::Config;
+use crate::config::glob::TableFilter;
+use crate::envelope::TopicTemplate;
+use crate::kafka::Producer;
+use crate::schema_registry::Registry;
+use crate::telemetry::metrics::{Metrics, Peer};
+use crate::telemetry::state::{State, Status};
+
+/// Streams until told to stop.
+///
+/// # Errors
+///
+/// What cannot pass without somebody doing something; [`PipelineError::hint`] says what.
+pub async fn run(
+    config: &Config,
+    status: &Arc<Status>,
+    metrics: &Metrics,
+    shutdown: Shutdown,
+) -> Result<(), PipelineError> {
+    let result = supervise(config, status, metrics, shutdown).await;
+    if let Err(error) = &result {
+        status.set_last_error(error.chain());
+        status.set_state(State::Failed, Some(error.chain()));
+    }
+    result
+}
+
+async fn supervise(
+    config: &Config,
+    status: &Arc<Status>,
+    metrics: &Metrics,
+    shutdown: Shutdown,
+) -> Result<(), PipelineError> {
+    let template: TopicTemplate = config.kafka.topic.parse()?;
+    let tables = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
+        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
+    let pipeline = Pipeline {
+        postgres: settings::postgres(config),
+        wanted: settings::wanted(config, tables),
+        publish: settings::publish(config, template),
+        status_interval: config.replication.status_interval,
+        shutdown_timeout: config.shutdown_timeout,
+        registry: Arc::new(Registry::new(settings::schema_registry(config))?),
+        metrics: metrics.clone(),
+        status: Arc::clone(status),
+        shutdown: shutdown.clone(),
+    };
+    let kafka = settings::kafka(config);
+    let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(status)));
+    let mut producer = Arc::new(Producer::new(&kafka, observer.clone())?);
+    let mut memory = Memory::default();
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+    loop {
+        let error = match pipeline.session(&producer, &mut memory).await {
+            Ok(Ended::Drained) => {
+                tracing::info!(confirmed = %status.confirmed_flush_lsn(), "stopped as asked; everything received is confirmed");
+                return Ok(());
+            }
+            Ok(Ended::Undrained) => {
+                tracing::warn!(
+                    confirmed = %status.confirmed_flush_lsn(),
+                    "stopped as asked, but not all that was in flight was confirmed in time; it will be sent again"
+                );
+                return Ok(());
+            }
+            Err(error) if error.is_transient() => error,
+            Err(error) => return Err(error),
+        };
+        if status.state() == State::Streaming || status.state() == State::BlockedByKafka {
+            backoff.reset();
+        }
+        let wait = backoff.next();
+        status.set_last_error(error.chain());
+        if status.state() != State::WaitingForSlot {
+            status.set_state(State::Connecting, Some(error.chain()));
+        }
+        status.heartbeat();
+        tracing::warn!(error = error.chain(), hint = error.hint(), retry_in = ?wait, "the session with postgres ended; trying again");
+        if matches!(error, PipelineError::Undelivered { .. }) {
+            // Dropped first: the old one's records are purged, and only then come again.
+            drop(producer);
+            producer = Arc::new(Producer::new(&kafka, observer.clone())?);
+            metrics.reconnected(Peer::Kafka);
+        } else {
+            metrics.reconnected(Peer::Postgres);
+        }
+        tokio::select! {
+            () = shutdown.requested() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}

@@ -4,7 +4,15 @@
 //! at hand; only two questions go to the catalog: what a type oid *is*, and in which order the columns of the
 //! primary key or identity index stand.
 
+mod builtin;
+pub mod catalog;
+mod key;
+mod registry;
+
 use std::sync::Arc;
+
+pub use key::CatalogKeys;
+pub use registry::{Registry, RelationError, Update};
 
 /// A relation as one Relation message described it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +64,19 @@ pub enum ReplicaIdentity {
     Full,
     /// The columns of a chosen unique index.
     Index,
+}
+
+impl ReplicaIdentity {
+    /// From `pg_class.relreplident`.
+    pub fn from_code(code: u8) -> Option<Self> {
+        match code {
+            b'd' => Some(ReplicaIdentity::Default),
+            b'n' => Some(ReplicaIdentity::Nothing),
+            b'f' => Some(ReplicaIdentity::Full),
+            b'i' => Some(ReplicaIdentity::Index),
+            _ => None,
+        }
+    }
 }
 
 /// A data type.

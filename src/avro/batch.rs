@@ -1,0 +1,174 @@
+//! The reused buffers of an encoder, and the records in them.
+
+use std::ops::Range;
+
+use crate::envelope::{Op, Position};
+
+/// The most headers that a record has.
+pub const MAX_HEADERS: usize = 7;
+
+/// Records of one or more changes, in the order in which they are to be sent. Keeps its memory when cleared.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) unchanged: Vec<usize>,
+    records: Vec<Span>,
+    headers: Vec<(&'static str, Range<usize>)>,
+}
+
+#[derive(Debug)]
+struct Span {
+    op: Op,
+    key: Option<Range<usize>>,
+    value: Option<Range<usize>>,
+    headers: Range<usize>,
+    position: Position,
+}
+
+/// How far a batch was filled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    bytes: usize,
+    records: usize,
+    headers: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Batch::default()
+    }
+
+    /// Forgets the records and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.records.clear();
+        self.headers.clear();
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of all keys, values and header values.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The records, in the order in which they are to be sent.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.records.iter().map(|span| Record {
+            op: span.op,
+            key: span.key.as_ref().map(|range| self.slice(range)),
+            value: span.value.as_ref().map(|range| self.slice(range)),
+            headers: Headers {
+                bytes: &self.bytes,
+                spans: self.headers.get(span.headers.clone()).unwrap_or_default(),
+            },
+            position: span.position,
+        })
+    }
+
+    #[inline]
+    pub(super) fn slice(&self, range: &Range<usize>) -> &[u8] {
+        self.bytes.get(range.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            bytes: self.bytes.len(),
+            records: self.records.len(),
+            headers: self.headers.len(),
+        }
+    }
+
+    pub(super) fn roll_back(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.records.truncate(mark.records);
+        self.headers.truncate(mark.headers);
+    }
+
+    /// Adds a header to the record that is pushed next.
+    #[inline]
+    pub(super) fn header(&mut self, name: &'static str, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.headers.push((name, start..self.bytes.len()));
+    }
+
+    /// Adds a record; its headers are those added since the record before.
+    #[inline]
+    pub(super) fn push(&mut self, op: Op, key: Option<Range<usize>>, value: Option<Range<usize>>, position: Position) {
+        let first_header = self.records.last().map_or(0, |last| last.headers.end);
+        let headers = first_header..self.headers.len();
+        self.records.push(Span {
+            op,
+            key,
+            value,
+            headers,
+            position,
+        });
+    }
+}
+
+/// A record, ready to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// What happened.
+    pub op: Op,
+    /// The key, in Confluent's wire format; `None`: no key.
+    pub key: Option<&'a [u8]>,
+    /// The value, in Confluent's wire format; `None`: a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: Headers<'a>,
+    /// Where the change stands in the stream.
+    pub position: Position,
+}
+
+/// A record's headers.
+#[derive(Clone, Copy)]
+pub struct Headers<'a> {
+    bytes: &'a [u8],
+    spans: &'a [(&'static str, Range<usize>)],
+}
+
+impl<'a> Headers<'a> {
+    /// How many there are, at most [`MAX_HEADERS`].
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Name and value of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> {
+        let bytes = self.bytes;
+        self.spans
+            .iter()
+            .map(move |(name, range)| (*name, bytes.get(range.clone()).unwrap_or_default()))
+    }
+
+    /// The same as a slice, in space that the caller lends.
+    pub fn as_slice<'s>(&self, space: &'s mut [(&'a str, &'a [u8]); MAX_HEADERS]) -> &'s [(&'a str, &'a [u8])] {
+        for (place, header) in space.iter_mut().zip(self.iter()) {
+            *place = header;
+        }
+        space.get(..self.len()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.spans.iter().map(|(name, _)| name)).finish()
+    }
+}

@@ -1,0 +1,146 @@
+//! Avro's binary encoding: longs are zigzag varints, strings and bytes have their length before them.
+
+use crate::row::ValueError;
+
+/// Appends a long (or an int, which is encoded alike).
+#[inline]
+pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
+    let mut rest = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
+    if rest < 0x80 {
+        out.push(low_byte(rest));
+        return;
+    }
+    let mut buffer = [0u8; 10];
+    let mut length = 0usize;
+    for place in &mut buffer {
+        length = length.wrapping_add(1);
+        if rest < 0x80 {
+            *place = low_byte(rest);
+            break;
+        }
+        *place = low_byte(rest) | 0x80;
+        rest = rest.wrapping_shr(7);
+    }
+    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
+}
+
+#[inline]
+fn low_byte(value: u64) -> u8 {
+    let [low, ..] = value.to_le_bytes();
+    low
+}
+
+/// Appends an unsigned 64-bit number as the long of the same bits.
+#[inline]
+pub(super) fn put_bits(value: u64, out: &mut Vec<u8>) {
+    put_long(value.cast_signed(), out);
+}
+
+/// Appends a string or bytes.
+#[inline]
+pub(super) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    put_length(bytes.len(), out);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a length.
+#[inline]
+pub(super) fn put_length(length: usize, out: &mut Vec<u8>) {
+    // No slice is longer than isize::MAX.
+    put_long(i64::try_from(length).unwrap_or(i64::MAX), out);
+}
+
+/// Appends bytes whose length is known once `write` has written them.
+#[inline]
+pub(super) fn put_framed(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), ValueError>,
+) -> Result<(), ValueError> {
+    let at = out.len();
+    out.push(0);
+    let start = out.len();
+    write(out)?;
+    let length = out.len().saturating_sub(start);
+    match u8::try_from(length) {
+        Ok(short @ 0..=0x3f) => {
+            if let Some(place) = out.get_mut(at) {
+                *place = short.wrapping_shl(1);
+            }
+        }
+        _ => {
+            let mut prefix = Vec::with_capacity(10);
+            put_length(length, &mut prefix);
+            out.splice(at..start, prefix);
+        }
+    }
+    Ok(())
+}
+
+/// Appends a decimal number in ASCII.
+pub(super) fn put_decimal(value: u64, out: &mut Vec<u8>) {
+    let mut buffer = [b'0'; 20];
+    let mut rest = value;
+    let mut digits = 0usize;
+    for place in buffer.iter_mut().rev() {
+        *place = low_byte(rest.wrapping_rem(10)).wrapping_add(b'0');
+        rest = rest.wrapping_div(10);
+        digits = digits.wrapping_add(1);
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(buffer.get(buffer.len().saturating_sub(digits)..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn long(value: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_long(value, &mut out);
+        out
+    }
+
+    #[test]
+    fn longs_are_zigzag_varints() {
+        for (value, expected) in [
+            (0, &[0u8][..]),
+            (-1, &[1]),
+            (1, &[2]),
+            (63, &[0x7e]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 0x01]),
+            (8192, &[0x80, 0x80, 0x01]),
+            (i64::MAX, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
+            (i64::MIN, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
+        ] {
+            assert_eq!(long(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_frame_has_its_length_before_it_however_long_it_is() {
+        for length in [0usize, 1, 63, 64, 200, 10_000] {
+            let content = vec![7u8; length];
+            let mut framed = vec![1, 2];
+            put_framed(&mut framed, |out| {
+                out.extend_from_slice(&content);
+                Ok(())
+            })
+            .unwrap();
+            let mut plain = vec![1, 2];
+            put_bytes(&content, &mut plain);
+            assert_eq!(framed, plain, "{length}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_ascii() {
+        for value in [0, 7, 10, 1234, u64::MAX] {
+            let mut out = Vec::new();
+            put_decimal(value, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! stdout is for data, stderr for everything else; both are written here and nowhere else.
+
+use std::error::Error;
+use std::io::{self, ErrorKind, Write};
+
+use super::Exit;
+
+/// Writes data. A reader that has gone (`| head`) is a quiet end.
+pub fn data(text: &str) -> Exit {
+    end_of(try_data(text))
+}
+
+/// Writes data, for whoever has more to write; [`end_of`] says how an error ends the process.
+///
+/// # Errors
+///
+/// Whatever the system says.
+pub fn try_data(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// How the process ends after it has written.
+pub fn end_of(written: io::Result<()>) -> Exit {
+    match written {
+        Ok(()) => Exit::Stopped,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Stopped,
+        Err(error) => {
+            notice(&format!("walferry: stdout cannot be written: {error}\n"));
+            Exit::Failed
+        }
+    }
+}
+
+/// Writes to stderr. There is nobody left to tell when that fails.
+pub fn notice(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// An error with its whole chain of sources, on one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_gone_is_a_quiet_end() {
+        assert_eq!(end_of(Err(ErrorKind::BrokenPipe.into())), Exit::Stopped);
+        assert_eq!(end_of(Err(ErrorKind::StorageFull.into())), Exit::Failed);
+        assert_eq!(end_of(Ok(())), Exit::Stopped);
+    }
+}

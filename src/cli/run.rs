@@ -1,0 +1,77 @@
+//! `walferry run`: logs, HTTP and signals around the pipeline.
+
+use std::sync::Arc;
+
+use super::{Exit, logs, output, signals};
+use crate::config::Loaded;
+use crate::pipeline::{self, PipelineError};
+use crate::telemetry::http::{self, HttpError, HttpServer};
+use crate::telemetry::metrics::MetricsError;
+use crate::telemetry::{Metrics, REVISION, Status, VERSION};
+
+/// Streams until told to stop.
+pub(super) async fn run(loaded: Loaded) -> Exit {
+    if let Err(exit) = logs::start(&loaded) {
+        return exit;
+    }
+    match stream(&loaded).await {
+        Ok(()) => Exit::Stopped,
+        Err(error) => {
+            // The last line says why, and what to do.
+            match error.hint() {
+                Some(hint) => tracing::error!("{}; {hint}", output::chain(&error)),
+                None => tracing::error!("{}", output::chain(&error)),
+            }
+            Exit::Failed
+        }
+    }
+}
+
+/// What ends `run` for good.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("signals cannot be taken over")]
+    Signals(#[source] std::io::Error),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error("metrics and health cannot be served")]
+    Http(#[from] HttpError),
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+}
+
+impl RunError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Signals(_) | Self::Metrics(_) => None,
+            Self::Http(error) => Some(error.hint().to_owned()),
+            Self::Pipeline(error) => error.hint(),
+        }
+    }
+}
+
+async fn stream(loaded: &Loaded) -> Result<(), RunError> {
+    let config = &loaded.config;
+    let shutdown = signals::drain_on_signals().map_err(RunError::Signals)?;
+    let status = Arc::new(Status::new(
+        &config.name,
+        &config.replication.slot,
+        &config.replication.publication,
+    ));
+    let metrics = Metrics::new()?;
+    // Lives until the pipeline has ended, so that a drain can be watched.
+    let server: HttpServer = http::serve(config.http.listen, Arc::clone(&status), metrics.clone()).await?;
+    let file = loaded
+        .path
+        .as_ref()
+        .map_or("the environment alone".into(), |path| path.display().to_string());
+    tracing::info!(
+        name = %config.name,
+        version = VERSION,
+        revision = REVISION,
+        configuration = %file,
+        http = %server.address(),
+        "walferry starts"
+    );
+    Ok(pipeline::run(config, &status, &metrics, shutdown).await?)
+}

@@ -1,0 +1,286 @@
+//! The configuration as it is used: plain values, each of them already judged.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::properties::is_secret_property;
+use super::secret::{REDACTED, Secret};
+
+/// A valid configuration. `Debug` shows no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The pipeline.
+    pub name: String,
+    /// How long a drain may wait for what is in flight.
+    pub shutdown_timeout: Duration,
+    /// `[postgres]`
+    pub postgres: Postgres,
+    /// `[replication]`
+    pub replication: Replication,
+    /// `[kafka]`
+    pub kafka: Kafka,
+    /// `[delivery]`
+    pub delivery: Delivery,
+    /// `[schema_registry]`
+    pub schema_registry: SchemaRegistry,
+    /// `[avro]`
+    pub avro: Avro,
+    /// `[http]`
+    pub http: Http,
+    /// `[log]`
+    pub log: Log,
+}
+
+/// Where Postgres is and who we are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Postgres {
+    /// Names, addresses, or directories of unix sockets, to be tried in turn; never empty.
+    pub hosts: Vec<String>,
+    /// The port, also of a unix socket's name.
+    pub port: u16,
+    /// The database.
+    pub database: String,
+    /// The role.
+    pub user: String,
+    /// From `password`, `password_file`, or the password file of libpq.
+    pub password: Option<Secret>,
+    /// How much TLS.
+    pub sslmode: SslMode,
+    /// Whom to trust.
+    pub sslrootcert: Option<RootCert>,
+    /// Our certificate; always together with `sslkey`.
+    pub sslcert: Option<PathBuf>,
+    /// Its key.
+    pub sslkey: Option<PathBuf>,
+    /// The limit of one attempt at one address.
+    pub connect_timeout: Duration,
+}
+
+/// How far TLS is asked for (manual, "SSL Mode Descriptions").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SslMode {
+    /// Never.
+    Disable,
+    /// Only if the server refuses a connection without.
+    Allow,
+    /// If the server can.
+    Prefer,
+    /// Always, with whomever (but a root certificate that is given is honoured).
+    Require,
+    /// Always, with a certificate that the root has signed.
+    VerifyCa,
+    /// Always, with a certificate that the root has signed for this host.
+    VerifyFull,
+}
+
+/// The certificates that sign a server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RootCert {
+    /// Those of the system.
+    System,
+    /// Those in a PEM file.
+    File(PathBuf),
+}
+
+/// The slot, the publication, and how they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replication {
+    /// The replication slot.
+    pub slot: String,
+    /// The publication.
+    pub publication: String,
+    /// Whether a slot that is missing is created.
+    pub create_slot: bool,
+    /// Whether a publication that is missing is created.
+    pub create_publication: bool,
+    /// Patterns of the tables to publish; see [`super::glob::TableFilter`].
+    pub tables: Vec<String>,
+    /// Patterns of the tables to leave out.
+    pub exclude_tables: Vec<String>,
+    /// How values are sent.
+    pub format: Format,
+    /// The time between two standby status updates.
+    pub status_interval: Duration,
+}
+
+/// How Postgres sends the values of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Binary where the server and every column's type can.
+    Auto,
+    /// The types' output functions.
+    Text,
+    /// The types' send functions; PostgreSQL 14 and later.
+    Binary,
+}
+
+/// Where Kafka is and what we make there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Kafka {
+    /// `host:port`, comma-separated.
+    pub bootstrap_servers: String,
+    /// The template of a table's topic.
+    pub topic: String,
+    /// Whether topics that are missing are created.
+    pub create_topics: bool,
+    /// The partitions of a created topic.
+    pub partitions: i32,
+    /// The replication factor of a created topic; -1: the broker's default.
+    pub replication_factor: i32,
+    /// The configuration of a created topic.
+    pub topic_config: BTreeMap<String, String>,
+    /// Properties for librdkafka; none of them is one that walferry owns.
+    pub properties: BTreeMap<String, String>,
+    /// Whether a delete is followed by a null value.
+    pub tombstones: bool,
+    /// What becomes of TRUNCATE.
+    pub truncate: Truncate,
+}
+
+impl fmt::Debug for Kafka {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let properties: BTreeMap<&str, &str> = self
+            .properties
+            .iter()
+            .map(|(key, value)| {
+                (
+                    key.as_str(),
+                    if is_secret_property(key) {
+                        REDACTED
+                    } else {
+                        value.as_str()
+                    },
+                )
+            })
+            .collect();
+        f.debug_struct("Kafka")
+            .field("bootstrap_servers", &self.bootstrap_servers)
+            .field("topic", &self.topic)
+            .field("create_topics", &self.create_topics)
+            .field("partitions", &self.partitions)
+            .field("replication_factor", &self.replication_factor)
+            .field("topic_config", &self.topic_config)
+            .field("properties", &properties)
+            .field("tombstones", &self.tombstones)
+            .field("truncate", &self.truncate)
+            .finish()
+    }
+}
+
+/// What becomes of TRUNCATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truncate {
+    /// A record with op `t`.
+    Emit,
+    /// Nothing.
+    Skip,
+}
+
+/// Limits between the socket and Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes handed to Kafka and not yet confirmed, at which reading stops.
+    pub max_in_flight: u64,
+}
+
+/// Where the schema registry is and how it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaRegistry {
+    /// Base URLs without credentials, to be tried in turn; never empty.
+    pub urls: Vec<String>,
+    /// For basic authentication.
+    pub username: Option<String>,
+    /// For basic authentication.
+    pub password: Option<Secret>,
+    /// For bearer authentication; never together with `username`.
+    pub bearer_token: Option<Secret>,
+    /// PEM certificates to trust instead of the system's.
+    pub ssl_ca: Option<PathBuf>,
+    /// How a subject is named.
+    pub subject: Subject,
+    /// Whether schemas are registered; otherwise they must be there already.
+    pub register: bool,
+}
+
+/// How a subject is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// `<topic>-key`, `<topic>-value`
+    TopicName,
+    /// The record's full name.
+    RecordName,
+    /// `<topic>-<the record's full name>`
+    TopicRecordName,
+}
+
+/// What the records look like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Avro {
+    /// What stands around the row.
+    pub envelope: Envelope,
+}
+
+/// What stands around the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Envelope {
+    /// Debezium's fields.
+    Debezium,
+    /// Nothing; the rest is in headers.
+    Row,
+}
+
+/// Metrics, health and status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+}
+
+/// The log on stderr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The least severe level that is written.
+    pub level: LogLevel,
+    /// Its form.
+    pub format: LogFormat,
+}
+
+/// The least severe level that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Only what stops the pipeline or loses something.
+    Error,
+    /// And what somebody should look at.
+    Warn,
+    /// And what happens seldom.
+    Info,
+    /// And what happens often.
+    Debug,
+    /// And every message.
+    Trace,
+}
+
+impl LogLevel {
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// The form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
+}

@@ -1,0 +1,300 @@
+//! What librdkafka calls back with: delivery reports, errors, log lines.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
+use tokio::sync::Notify;
+
+use super::KafkaError;
+use crate::progress::{OpenCommit, Ticket};
+
+/// Bytes charged for each record beside key, value and headers: librdkafka's own structure for it, the allocator's
+/// and the delivery report's, rounded up, so that `max_in_flight` bounds memory also where records are tiny.
+pub const RECORD_OVERHEAD: u64 = 256;
+
+/// Is told what becomes of records and of the cluster. Called on the delivery thread: it must return at once.
+pub trait DeliveryObserver: Send + Sync {
+    /// Records confirmed since the last call, with the bytes of their keys, values and headers. At most ten calls a
+    /// second.
+    fn delivered(&self, records: u64, bytes: u64);
+    /// A record was refused for good; its ticket has failed. `kind` is one of `too_large`, `authorization`,
+    /// `unknown_topic`, `fatal`, `purged` and `other`.
+    fn failed(&self, kind: &'static str);
+    /// No broker can be reached; librdkafka goes on trying.
+    fn brokers_down(&self, reason: &str);
+    /// A broker answers again.
+    fn brokers_up(&self);
+    /// The producer cannot go on: a new one is needed.
+    fn fatal(&self, reason: &str);
+    /// Looking for the topic, or creating it, failed and is going to be tried again.
+    fn topic_retry(&self, topic: &str, error: &KafkaError);
+}
+
+/// Records and bytes handed over and not yet confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InFlight {
+    /// Records.
+    pub records: u64,
+    /// Bytes of keys, values and headers, and [`RECORD_OVERHEAD`] for each record.
+    pub bytes: u64,
+}
+
+/// Counts what is in flight, and wakes those who wait for less.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    bytes: AtomicU64,
+    records: AtomicU64,
+    limit: u64,
+    low_water: u64,
+    fell: Notify,
+}
+
+impl Ledger {
+    fn new(limit: u64) -> Self {
+        let limit = limit.max(1);
+        Ledger {
+            bytes: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            limit,
+            low_water: limit - limit / 8,
+            fell: Notify::new(),
+        }
+    }
+
+    pub(super) fn charge(&self, size: usize) {
+        self.bytes.fetch_add(RECORD_OVERHEAD + size as u64, Ordering::SeqCst);
+        self.records.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn release(&self, size: usize) {
+        let charge = RECORD_OVERHEAD + size as u64;
+        let before = self.bytes.fetch_sub(charge, Ordering::SeqCst);
+        let last = self.records.fetch_sub(1, Ordering::SeqCst) == 1;
+        // Exactly one release crosses a mark downwards, and it alone wakes.
+        if last || (before >= self.low_water && before - charge < self.low_water) {
+            self.fell.notify_waiters();
+        }
+    }
+
+    pub(super) fn now(&self) -> InFlight {
+        InFlight {
+            records: self.records.load(Ordering::SeqCst),
+            bytes: self.bytes.load(Ordering::SeqCst),
+        }
+    }
+
+    pub(super) fn has_capacity(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) < self.limit
+    }
+
+    pub(super) async fn below_low_water(&self) {
+        self.until(|now| now.bytes < self.low_water).await;
+    }
+
+    pub(super) async fn empty(&self) {
+        self.until(|now| now.records == 0).await;
+    }
+
+    async fn until(&self, reached: impl Fn(InFlight) -> bool) {
+        loop {
+            let mut fell = std::pin::pin!(self.fell.notified());
+            // Enlisted before looking: a release between the look and the wait is not missed.
+            fell.as_mut().enable();
+            if reached(self.now()) {
+                return;
+            }
+            fell.await;
+        }
+    }
+}
+
+/// The producer's context.
+pub(super) struct Context {
+    pub(super) in_flight: Ledger,
+    pub(super) observer: Arc<dyn DeliveryObserver>,
+    delivered_records: AtomicU64,
+    delivered_bytes: AtomicU64,
+    down: AtomicBool,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// What the last connection failed with, since a request that waited for it just times out.
+    broker_error: Option<String>,
+    fatal: Option<String>,
+}
+
+impl Context {
+    pub(super) fn new(observer: Arc<dyn DeliveryObserver>, max_in_flight: u64) -> Self {
+        Context {
+            in_flight: Ledger::new(max_in_flight),
+            observer,
+            delivered_records: AtomicU64::new(0),
+            delivered_bytes: AtomicU64::new(0),
+            down: AtomicBool::new(false),
+            notes: Mutex::default(),
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fatal_reason(&self) -> String {
+        self.notes()
+            .fatal
+            .clone()
+            .unwrap_or_else(|| "the producer has failed".to_owned())
+    }
+
+    /// What the last connection failed with.
+    pub(super) fn broker_error(&self) -> Option<String> {
+        self.notes().broker_error.clone()
+    }
+
+    pub(super) fn brokers_are_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed)
+    }
+
+    /// A broker has answered.
+    pub(super) fn brokers_answer(&self) {
+        if self.down.swap(false, Ordering::Relaxed) {
+            self.observer.brokers_up();
+        }
+        self.notes().broker_error = None;
+    }
+
+    /// Passes on what was delivered since the last call.
+    pub(super) fn report(&self) {
+        let records = self.delivered_records.swap(0, Ordering::Relaxed);
+        let bytes = self.delivered_bytes.swap(0, Ordering::Relaxed);
+        if records > 0 {
+            self.observer.delivered(records, bytes);
+        }
+    }
+}
+
+/// The label of a failed delivery.
+pub(super) fn failure_kind(code: Option<RDKafkaErrorCode>) -> &'static str {
+    use RDKafkaErrorCode::*;
+    match code {
+        Some(MessageSizeTooLarge | InvalidMessageSize | MessageBatchTooLarge) => "too_large",
+        Some(TopicAuthorizationFailed | ClusterAuthorizationFailed) => "authorization",
+        Some(UnknownTopic | UnknownPartition | UnknownTopicOrPartition | InvalidTopic) => "unknown_topic",
+        Some(Fatal | Fenced | ProducerFenced | InvalidProducerEpoch | OutOfOrderSequenceNumber) => "fatal",
+        Some(PurgeQueue | PurgeInflight) => "purged",
+        _ => "other",
+    }
+}
+
+fn size(message: &BorrowedMessage<'_>) -> usize {
+    let headers = message.headers().map_or(0, |headers| {
+        let sizes = headers
+            .iter()
+            .map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len));
+        sizes.sum()
+    });
+    message.key_len() + message.payload_len() + headers
+}
+
+impl ProducerContext<NoCustomPartitioner> for Context {
+    type DeliveryOpaque = Arc<OpenCommit>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, commit: Arc<OpenCommit>) {
+        let ticket = Ticket::from_shared(commit);
+        let size = match result {
+            Ok(message) => {
+                let size = size(message);
+                ticket.delivered();
+                self.delivered_records.fetch_add(1, Ordering::Relaxed);
+                self.delivered_bytes.fetch_add(size as u64, Ordering::Relaxed);
+                if self.brokers_are_down() {
+                    self.brokers_answer();
+                }
+                size
+            }
+            Err((error, message)) => {
+                let size = size(message);
+                let kind = failure_kind(error.rdkafka_error_code());
+                let why = error
+                    .rdkafka_error_code()
+                    .map_or_else(|| error.to_string(), |code| code.to_string());
+                ticket.failed(&format!(
+                    "kafka did not take a record of {size} bytes for topic {}, partition {}: {why}",
+                    message.topic(),
+                    message.partition(),
+                ));
+                self.observer.failed(kind);
+                size
+            }
+        };
+        self.in_flight.release(size);
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        log_statistics(statistics);
+    }
+
+    fn error(&self, error: rdkafka::error::KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::Fatal) => {
+                // librdkafka's binding reports each error twice.
+                let first = self.notes().fatal.replace(reason.to_owned()).is_none();
+                if first {
+                    self.observer.fatal(reason);
+                }
+            }
+            Some(RDKafkaErrorCode::AllBrokersDown) => {
+                if !self.down.swap(true, Ordering::Relaxed) {
+                    let reason = self.broker_error().unwrap_or_else(|| reason.to_owned());
+                    self.observer.brokers_down(&reason);
+                }
+            }
+            _ => self.notes().broker_error = Some(reason.to_owned()),
+        }
+    }
+}
+
+/// The context of the client that creates topics.
+pub(super) struct AdminContext;
+
+impl ClientContext for AdminContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn stats_raw(&self, _: &[u8]) {}
+
+    /// The producer meets the same error on its own connections and reports it.
+    fn error(&self, error: rdkafka::error::KafkaError, reason: &str) {
+        tracing::debug!(target: "walferry::kafka::librdkafka", "{error}: {reason}");
+    }
+}
+
+fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    use RDKafkaLogLevel::*;
+    match level {
+        Emerg | Alert | Critical | Error => {
+            tracing::error!(target: "walferry::kafka::librdkafka", facility, "{message}");
+        }
+        Warning => tracing::warn!(target: "walferry::kafka::librdkafka", facility, "{message}"),
+        Notice | Info => tracing::info!(target: "walferry::kafka::librdkafka", facility, "{message}"),
+        Debug => tracing::debug!(target: "walferry::kafka::librdkafka", facility, "{message}"),
+    }
+}
+
+fn log_statistics(statistics: &[u8]) {
+    tracing::debug!(target: "walferry::kafka::librdkafka", "{}", String::from_utf8_lossy(statistics));
+}

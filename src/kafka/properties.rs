@@ -1,0 +1,191 @@
+//! librdkafka's properties: which are walferry's, which are the user's, and what stands where nobody says anything.
+
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+
+use super::{KafkaError, KafkaSettings};
+
+/// What no user may set, and why. Aliases are listed with their properties: librdkafka takes either.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["bootstrap.servers", "metadata.broker.list"],
+        "set kafka.bootstrap_servers",
+    ),
+    (
+        &["enable.idempotence"],
+        "without it a retry could write a record twice or change the order of a key",
+    ),
+    (
+        &["enable.gapless.guarantee"],
+        "a refused record stops the pipeline anyway, and this would make it fatal",
+    ),
+    (
+        &["acks", "request.required.acks"],
+        "a position is acknowledged only when all in-sync replicas have the record",
+    ),
+    (
+        &["max.in.flight", "max.in.flight.requests.per.connection"],
+        "the idempotent producer keeps the order with up to 5 requests, which is the setting",
+    ),
+    (
+        &[
+            "retries",
+            "message.send.max.retries",
+            "message.timeout.ms",
+            "delivery.timeout.ms",
+        ],
+        "a record is tried until Kafka takes it or refuses it for good",
+    ),
+    (
+        &["partitioner", "msg_order_cmp", "queuing.strategy"],
+        "records go to the partition that Java clients choose, in the order of commit",
+    ),
+    (
+        &["transactional.id", "transaction.timeout.ms"],
+        "the delivery guarantee is at-least-once, without transactions",
+    ),
+    (
+        &["queue.buffering.max.messages", "queue.buffering.max.kbytes"],
+        "the queue is bounded by delivery.max_in_flight",
+    ),
+    (
+        &["delivery.report.only.error", "dr_cb", "dr_msg_cb"],
+        "the acknowledged position follows the delivery reports",
+    ),
+    (
+        &["allow.auto.create.topics"],
+        "topics are created as kafka.create_topics says, never as a side effect",
+    ),
+    (
+        &[
+            "log.queue",
+            "log_level",
+            "log_cb",
+            "error_cb",
+            "stats_cb",
+            "throttle_cb",
+            "opaque",
+            "enabled_events",
+        ],
+        "librdkafka's log and events are taken in by walferry; set log.level",
+    ),
+    (
+        &["test.mock.num.brokers", "test.mock.broker.rtt"],
+        "a mock cluster forgets every record; `walferry demo` is there for trying out",
+    ),
+];
+
+/// Why this property cannot be set, if it cannot.
+pub fn refused_property(key: &str) -> Option<&'static str> {
+    let (_, reason) = REFUSED.iter().find(|(keys, _)| keys.contains(&key))?;
+    Some(reason)
+}
+
+/// What stands unless the user says otherwise, under either name.
+const DEFAULTS: &[(&[&str], &str)] = &[
+    (&["compression.type", "compression.codec"], "lz4"),
+    (&["linger.ms", "queue.buffering.max.ms"], "5"),
+    (&["batch.size"], "1000000"),
+    // A broker that vanishes without a word is noticed also on a connection that only waits.
+    (&["socket.keepalive.enable"], "true"),
+];
+
+const OWNED: &[(&str, &str)] = &[
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    ("max.in.flight.requests.per.connection", "5"),
+    ("partitioner", "murmur2_random"),
+    // No limit: what waits for a cluster that is away is not given up.
+    ("message.timeout.ms", "0"),
+    // No limit of its own beside max_in_flight.
+    ("queue.buffering.max.messages", "0"),
+    ("queue.buffering.max.kbytes", "2147483647"),
+    ("allow.auto.create.topics", "false"),
+];
+
+/// How to reach the cluster: for the producer, and for the client that creates topics.
+pub(super) fn connection_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
+    let mut config = ClientConfig::new();
+    config.set("client.id", &settings.client_id);
+    for (key, value) in &settings.properties {
+        if let Some(reason) = refused_property(key) {
+            return Err(KafkaError::RefusedProperty {
+                key: key.clone(),
+                reason,
+            });
+        }
+        config.set(key, value);
+    }
+    config.set("bootstrap.servers", &settings.bootstrap_servers);
+    // librdkafka says what `debug` asks for at its own debug level only.
+    config.set_log_level(match settings.properties.contains_key("debug") {
+        true => RDKafkaLogLevel::Debug,
+        false => RDKafkaLogLevel::Info,
+    });
+    Ok(config)
+}
+
+pub(super) fn producer_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
+    let mut config = connection_config(settings)?;
+    for (keys, value) in DEFAULTS {
+        if let Some(key) = keys
+            .first()
+            .filter(|_| !keys.iter().any(|&key| settings.properties.contains_key(key)))
+        {
+            config.set(*key, *value);
+        }
+    }
+    for (key, value) in OWNED {
+        config.set(*key, *value);
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::settings;
+    use super::*;
+
+    #[test]
+    fn what_walferry_sets_is_refused_under_either_name() {
+        for (key, _) in OWNED {
+            assert!(refused_property(key).is_some(), "{key} could be overridden");
+        }
+        for key in [
+            "request.required.acks",
+            "delivery.timeout.ms",
+            "metadata.broker.list",
+            "transactional.id",
+        ] {
+            assert!(refused_property(key).is_some(), "{key} could be set");
+        }
+        assert_eq!(refused_property("client.id"), None);
+        assert_eq!(refused_property("compression.type"), None);
+        let mut settings = settings("127.0.0.1:1");
+        settings.properties.insert("acks".into(), "1".into());
+        assert_eq!(
+            producer_config(&settings).unwrap_err().to_string(),
+            "kafka property acks is walferry's own: a position is acknowledged only when all in-sync replicas have the \
+             record"
+        );
+    }
+
+    #[test]
+    fn a_default_gives_way_also_to_its_alias() {
+        let mut settings = settings("127.0.0.1:1");
+        assert_eq!(producer_config(&settings).unwrap().get("compression.type"), Some("lz4"));
+        settings.properties.insert("compression.codec".into(), "zstd".into());
+        let config = producer_config(&settings).unwrap();
+        assert_eq!(
+            (config.get("compression.type"), config.get("compression.codec")),
+            (None, Some("zstd"))
+        );
+    }
+
+    #[test]
+    fn librdkafka_accepts_every_property_that_is_set() {
+        producer_config(&settings("127.0.0.1:1"))
+            .unwrap()
+            .create_native_config()
+            .unwrap();
+    }
+}

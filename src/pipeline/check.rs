@@ -1,0 +1,249 @@
+//! `walferry check`: everything `run` needs, looked at without changing anything.
+
+use serde::Serialize;
+
+use super::error::PipelineError;
+use super::observer::Silent;
+use super::prepare::{self, Wanted};
+use super::source::{self, Settings};
+use super::sql::Sql;
+use super::{Refusal, settings};
+use crate::config::Config;
+use crate::config::glob::TableFilter;
+use crate::kafka::Producer;
+use crate::replication::{PostgresSettings, ReplicationClient};
+use crate::schema_registry::Registry;
+
+/// What was found, in the order in which it was looked at.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The findings.
+    pub checks: Vec<Check>,
+}
+
+/// One thing that `run` needs.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub subject: &'static str,
+    /// How it stands.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How one thing stands.
+#[derive(Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// As it should be.
+    Passed {
+        /// What was found.
+        detail: String,
+    },
+    /// Not as it should be.
+    Failed {
+        /// What is wrong.
+        reason: String,
+        /// How to mend it.
+        remedy: Option<String>,
+    },
+    /// Not looked at, since something before it failed.
+    Skipped {
+        /// What failed.
+        because: &'static str,
+    },
+}
+
+impl Report {
+    /// Whether `run` would have what it needs.
+    pub fn passed(&self) -> bool {
+        self.checks
+            .iter()
+            .all(|check| matches!(check.outcome, Outcome::Passed { .. }))
+    }
+}
+
+type Finding = Result<String, PipelineError>;
+
+/// Looks at Postgres, the publication, the slot, Kafka and the schema registry.
+pub async fn check(config: &Config) -> Report {
+    let mut report = Report { checks: Vec::new() };
+    report.postgres(config).await;
+    report.add("kafka", kafka(config).await);
+    report.add("schema registry", registry(config).await);
+    report
+}
+
+impl Report {
+    fn add(&mut self, subject: &'static str, finding: Finding) -> bool {
+        let outcome = match finding {
+            Ok(detail) => Outcome::Passed { detail },
+            Err(error) => Outcome::Failed {
+                reason: error.chain(),
+                remedy: error.hint(),
+            },
+        };
+        let passed = matches!(outcome, Outcome::Passed { .. });
+        self.checks.push(Check { subject, outcome });
+        passed
+    }
+
+    fn skip(&mut self, subjects: &[&'static str], because: &'static str) {
+        let skipped = subjects.iter().map(|subject| Check {
+            subject,
+            outcome: Outcome::Skipped { because },
+        });
+        self.checks.extend(skipped);
+    }
+
+    async fn postgres(&mut self, config: &Config) {
+        const LATER: &[&str] = &["wal_level", "publication", "replica identities", "slot"];
+        let postgres = settings::postgres(config);
+        let sql = Sql::new(postgres.clone());
+        let client = match sql.client().await {
+            Ok(client) => client,
+            Err(error) => {
+                self.add("postgres", Err(error.into()));
+                return self.skip(&[&["replication connection"], LATER].concat(), "postgres");
+            }
+        };
+        let found = match source::settings(&client).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.add("postgres", Err(error.into()));
+                return self.skip(&[&["replication connection"], LATER].concat(), "postgres");
+            }
+        };
+        self.add(
+            "postgres",
+            Ok(format!(
+                "connected to database {:?} as {:?}",
+                found.database, config.postgres.user
+            )),
+        );
+        let version = match identify(&postgres).await {
+            Ok((version, detail)) => {
+                self.add("replication connection", Ok(detail));
+                version
+            }
+            Err(error) => {
+                self.add("replication connection", Err(error));
+                return self.skip(LATER, "replication connection");
+            }
+        };
+        self.add("wal_level", wal_level(&found));
+        let tables = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
+            .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source });
+        let wanted = match tables {
+            Ok(tables) => settings::wanted(config, tables),
+            Err(error) => {
+                self.add("publication", Err(error));
+                return self.skip(&["replica identities", "slot"], "publication");
+            }
+        };
+        let publication = publication(&client, &wanted, &found, version).await;
+        let (finding, tables) = match publication {
+            Ok((detail, tables)) => (Ok(detail), Some(tables)),
+            Err(error) => (Err(error), None),
+        };
+        self.add("publication", finding);
+        match tables {
+            Some(tables) => {
+                let finding = prepare::check_identities(&tables)
+                    .map(|()| "every published update and delete can be carried".to_owned());
+                self.add("replica identities", finding.map_err(PipelineError::from));
+            }
+            None => self.skip(&["replica identities"], "publication"),
+        }
+        self.add("slot", slot(&client, &wanted, &found).await);
+    }
+}
+
+async fn identify(postgres: &PostgresSettings) -> Result<(u32, String), PipelineError> {
+    let mut client = ReplicationClient::connect(postgres).await?;
+    let system = client.identify_system().await?;
+    let version = client.server_version();
+    let detail = format!(
+        "server version {}, system identifier {}, timeline {}",
+        version, system.system_identifier, system.timeline
+    );
+    Ok((version, detail))
+}
+
+fn wal_level(found: &Settings) -> Finding {
+    prepare::check_wal_level(found)?;
+    Ok(found.wal_level.clone())
+}
+
+/// The publication, and those of its tables whose updates and deletes it publishes.
+async fn publication(
+    client: &tokio_postgres::Client,
+    wanted: &Wanted,
+    found: &Settings,
+    version: u32,
+) -> Result<(String, Vec<source::Table>), PipelineError> {
+    let name = &wanted.publication;
+    match source::publication(client, name).await? {
+        Some(publication) => {
+            let tables = source::published_tables(client, name).await?;
+            let detail = format!("publication {name:?} has {} tables", tables.len());
+            let tables = if publication.needs_identity { tables } else { Vec::new() };
+            Ok((detail, tables))
+        }
+        None if wanted.create_publication => {
+            let mut tables = source::publishable_tables(client, version).await?;
+            tables.retain(|table| wanted.tables.matches(&table.schema, &table.name));
+            if tables.is_empty() {
+                let patterns = wanted.patterns.clone();
+                return Err(Refusal::NoTables {
+                    database: found.database.clone(),
+                    patterns,
+                }
+                .into());
+            }
+            let detail = format!("run will create publication {name:?} for {} tables", tables.len());
+            Ok((detail, tables))
+        }
+        None => {
+            let publication = name.clone();
+            Err(Refusal::NoPublication {
+                publication,
+                database: found.database.clone(),
+            }
+            .into())
+        }
+    }
+}
+
+async fn slot(client: &tokio_postgres::Client, wanted: &Wanted, found: &Settings) -> Finding {
+    let name = &wanted.slot;
+    match source::slot(client, name).await? {
+        None if wanted.create_slot => Ok(format!("run will create slot {name:?}, which starts at the present")),
+        None => Err(Refusal::NoSlot { slot: name.clone() }.into()),
+        Some(slot) => {
+            prepare::check_slot(name, &slot, &found.database)?;
+            let position = slot.confirmed_flush_lsn.as_deref().unwrap_or("an unknown position");
+            Ok(match slot.active_pid {
+                Some(pid) => format!("slot {name:?} stands at {position}; process {pid} of the server streams from it"),
+                None => format!("slot {name:?} stands at {position}, and is free"),
+            })
+        }
+    }
+}
+
+async fn kafka(config: &Config) -> Finding {
+    let producer = Producer::new(&settings::kafka(config), std::sync::Arc::new(Silent))?;
+    let cluster = producer.probe().await?;
+    Ok(format!(
+        "cluster {}, brokers {}, {} topics",
+        cluster.cluster_id.as_deref().unwrap_or("without an id"),
+        cluster.brokers.join(", "),
+        cluster.topics.len()
+    ))
+}
+
+async fn registry(config: &Config) -> Finding {
+    let registry = Registry::new(settings::schema_registry(config))?;
+    registry.probe().await?;
+    Ok(format!("answers at {}", config.schema_registry.urls.join(", ")))
+}

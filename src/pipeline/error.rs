@@ -1,0 +1,212 @@
+//! What ends a session, and whether the next one may do better.
+
+use crate::avro::{BadRow, CompileError};
+use crate::config::glob::PatternError;
+use crate::envelope::{Position, TopicTemplateError};
+use crate::kafka::KafkaError;
+use crate::lsn::Lsn;
+use crate::pgoutput::DecodeError;
+use crate::progress::OutOfOrder;
+use crate::relation::RelationError;
+use crate::replication::{ConnectError, ReplicationError, ServerError};
+use crate::schema_registry::RegistryError;
+
+use super::refusal::Refusal;
+
+/// What ended a session with Postgres, or the pipeline. `Display` is the primary message; the rest is in the chain of
+/// sources and in [`hint`](PipelineError::hint).
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// Streaming would lose changes or break the source.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Postgres could not be reached.
+    #[error("cannot connect to postgres")]
+    Connect(#[from] ConnectError),
+    /// The replication connection failed.
+    #[error("the replication connection failed")]
+    Replication(#[from] ReplicationError),
+    /// A query of the catalog failed.
+    #[error("a query of the catalog failed")]
+    Catalog(#[from] tokio_postgres::Error),
+    /// A message that is not pgoutput's.
+    #[error("a message of the stream at {lsn} cannot be understood")]
+    Decode {
+        /// Where it stands.
+        lsn: Lsn,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// A message that has no business where it came.
+    #[error("the stream at {lsn} has {found} where none may stand")]
+    Unexpected {
+        /// Where it stands.
+        lsn: Lsn,
+        /// What came.
+        found: &'static str,
+    },
+    /// A change of a relation that was never described.
+    #[error("the stream at {lsn} changes relation {relation}, which it has not described")]
+    UnknownRelation {
+        /// Where it stands.
+        lsn: Lsn,
+        /// The relation's oid.
+        relation: u32,
+    },
+    /// A Relation message that makes no sense.
+    #[error("the stream at {lsn} describes a relation that cannot be")]
+    Relation {
+        /// Where it stands.
+        lsn: Lsn,
+        /// What is wrong with it.
+        #[source]
+        source: RelationError,
+    },
+    /// Transactions out of order.
+    #[error("the stream is out of order")]
+    OutOfOrder(#[from] OutOfOrder),
+    /// A table has no schema or no encoder.
+    #[error("table {table} cannot be written as Avro")]
+    Compile {
+        /// `schema.table`
+        table: String,
+        /// Why.
+        #[source]
+        source: CompileError,
+    },
+    /// `kafka.topic` is not a template.
+    #[error("kafka.topic is no template for topics")]
+    Topic(#[from] TopicTemplateError),
+    /// A pattern of `replication.tables` or `exclude_tables` is none.
+    #[error("{pattern:?} is no pattern for tables")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        #[source]
+        source: PatternError,
+    },
+    /// A row that cannot be converted.
+    #[error("the change at commit LSN {} ordinal {} cannot be published", position.commit_lsn, position.ordinal)]
+    BadRow {
+        /// Its change.
+        position: Position,
+        /// The table, the column, the type and the reason, never the value.
+        #[source]
+        source: BadRow,
+    },
+    /// A record that Kafka would not take.
+    #[error("a record of table {table} at {} ordinal {} is too large: {size} bytes", position.commit_lsn, position.ordinal)]
+    TooLarge {
+        /// `schema.table`
+        table: String,
+        /// Its change.
+        position: Position,
+        /// Bytes of key, value and headers.
+        size: usize,
+    },
+    /// Kafka said no.
+    #[error("kafka refused")]
+    Kafka(#[from] KafkaError),
+    /// The schema registry said no.
+    #[error("the schema registry refused")]
+    Registry(#[from] RegistryError),
+    /// Records were not delivered.
+    #[error("records were not delivered: {reason}")]
+    Undelivered {
+        /// What librdkafka says.
+        reason: String,
+        /// Whether a new producer may do better.
+        transient: bool,
+    },
+    /// Postgres is shutting down, and waits for us.
+    #[error("postgres is shutting down")]
+    ServerStopping,
+    /// The server ended the stream.
+    #[error("postgres ended the stream")]
+    StreamEnded,
+}
+
+impl PipelineError {
+    /// Whether a new session may do better without anybody doing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            PipelineError::Connect(error) => error.is_transient(),
+            PipelineError::Replication(error) => error.is_transient(),
+            PipelineError::Catalog(error) => is_transient_sql(error),
+            PipelineError::Undelivered { transient, .. } => *transient,
+            PipelineError::ServerStopping | PipelineError::StreamEnded => true,
+            _ => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PipelineError::Refused(refusal) => Some(refusal.remedy()),
+            PipelineError::Connect(error) => error.hint(),
+            PipelineError::Replication(error) => error.hint(),
+            PipelineError::Catalog(error) => server_error(error).and_then(|error| error.remedy()),
+            PipelineError::Compile { source, .. } => source.hint(),
+            PipelineError::BadRow { .. } => Some(
+                "Mend the value at the source, or leave the table or column out of the publication; the change itself stays in \
+                 the log, and is met again at the next start."
+                    .into(),
+            ),
+            PipelineError::TooLarge { .. } => Some(
+                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic (and message.max.bytes and \
+                 replica.fetch.max.bytes of the brokers) to more than that."
+                    .into(),
+            ),
+            PipelineError::Kafka(error) => error.hint(),
+            PipelineError::Registry(error) => error.hint(),
+            PipelineError::Decode { source, .. } => Some(source.hint().into()),
+            PipelineError::Topic(_)
+            | PipelineError::Pattern { .. }
+            | PipelineError::Undelivered { .. }
+            | PipelineError::Unexpected { .. }
+            | PipelineError::UnknownRelation { .. }
+            | PipelineError::Relation { .. }
+            | PipelineError::OutOfOrder(_)
+            | PipelineError::ServerStopping
+            | PipelineError::StreamEnded => None,
+        }
+    }
+
+    /// The SQLSTATE of what Postgres said, if it said anything.
+    pub(super) fn sqlstate(&self) -> Option<&str> {
+        match self {
+            PipelineError::Connect(error) => error.sqlstate(),
+            PipelineError::Replication(error) => error.sqlstate(),
+            PipelineError::Catalog(error) => error.code().map(tokio_postgres::error::SqlState::code),
+            _ => None,
+        }
+    }
+
+    /// The message with its whole chain of sources, on one line.
+    pub fn chain(&self) -> String {
+        chain(self)
+    }
+}
+
+/// An error with its whole chain of sources, on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn server_error(error: &tokio_postgres::Error) -> Option<ServerError> {
+    error.as_db_error().map(ServerError::from_sql)
+}
+
+/// What the server did not say came from the connection, and a new one may do.
+pub(super) fn is_transient_sql(error: &tokio_postgres::Error) -> bool {
+    server_error(error).is_none_or(|error| error.is_transient())
+}

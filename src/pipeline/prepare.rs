@@ -1,0 +1,317 @@
+//! From a connection to a slot that can be streamed from: what is checked, what is made, in which order.
+//!
+//! The publication comes before the slot. A slot decodes each change with the catalog as it was at that change, so
+//! one that is older than its publication fails on every change in between with "publication does not exist". A crash
+//! after the first leaves a publication without a slot, which the next start finds and uses.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::error::PipelineError;
+use super::refusal::Refusal;
+use super::source::{self, Settings, Slot, Table, quote_identifier};
+use crate::config::glob::TableFilter;
+use crate::lsn::Lsn;
+use crate::replication::{CreateSlot, ReplicationClient};
+use crate::telemetry::{State, Status};
+
+/// What is wanted of the source.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) slot: String,
+    pub(super) publication: String,
+    pub(super) create_slot: bool,
+    pub(super) create_publication: bool,
+    pub(super) patterns: Vec<String>,
+    pub(super) tables: TableFilter,
+}
+
+/// What this process has seen so far, across its sessions. Postgres must not contradict it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    pub(super) system_identifier: Option<String>,
+    /// Everything up to here is in Kafka; known once a session has streamed.
+    pub(super) confirmed: Option<Lsn>,
+}
+
+impl Memory {
+    pub(super) fn check_system(&mut self, found: &str) -> Result<(), Refusal> {
+        let expected = self.system_identifier.get_or_insert_with(|| found.to_owned());
+        if expected == found {
+            return Ok(());
+        }
+        Err(Refusal::SystemIdentifier {
+            found: found.to_owned(),
+            expected: expected.clone(),
+        })
+    }
+
+    /// A slot beyond what is in Kafka would silently skip what lies between.
+    pub(super) fn check_position(&self, slot: &str, found: Lsn) -> Result<(), Refusal> {
+        match self.confirmed {
+            Some(confirmed) if found > confirmed => Err(Refusal::SlotAhead {
+                slot: slot.to_owned(),
+                found,
+                confirmed,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn check_wal_level(settings: &Settings) -> Result<(), Refusal> {
+    if settings.wal_level == "logical" || settings.wal_level_is_dynamic {
+        return Ok(());
+    }
+    Err(Refusal::WalLevel {
+        found: settings.wal_level.clone(),
+    })
+}
+
+pub(super) fn check_identities(tables: &[Table]) -> Result<(), Refusal> {
+    let lacking: Vec<String> = tables
+        .iter()
+        .filter(|table| table.lacks_identity)
+        .map(Table::full_name)
+        .collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::ReplicaIdentity { tables: lacking })
+}
+
+pub(super) fn check_slot(name: &str, slot: &Slot, database: &str) -> Result<(), Refusal> {
+    let kind = |found: String| {
+        Err(Refusal::SlotKind {
+            slot: name.to_owned(),
+            found,
+            database: database.to_owned(),
+        })
+    };
+    if slot.slot_type != "logical" {
+        return kind(format!("a {} slot", slot.slot_type));
+    }
+    if slot.plugin.as_deref() != Some("pgoutput") {
+        return kind(format!(
+            "a slot of the plugin {:?}",
+            slot.plugin.as_deref().unwrap_or_default()
+        ));
+    }
+    if slot.database.as_deref() != Some(database) {
+        return kind(format!(
+            "a slot of database {:?}",
+            slot.database.as_deref().unwrap_or_default()
+        ));
+    }
+    if slot.two_phase == Some(true) {
+        return Err(Refusal::SlotTwoPhase { slot: name.to_owned() });
+    }
+    if let Some(reason) = slot.invalidation() {
+        let confirmed = slot
+            .confirmed_flush_lsn
+            .clone()
+            .unwrap_or_else(|| "an unknown position".to_owned());
+        return Err(Refusal::SlotInvalidated {
+            slot: name.to_owned(),
+            reason,
+            confirmed,
+        });
+    }
+    Ok(())
+}
+
+/// Finds the publication, or makes it.
+pub(super) async fn publication(
+    client: &Client,
+    wanted: &Wanted,
+    database: &str,
+    server_version: u32,
+) -> Result<(), PipelineError> {
+    if source::publication(client, &wanted.publication).await?.is_none() {
+        if !wanted.create_publication {
+            let publication = wanted.publication.clone();
+            return Err(Refusal::NoPublication {
+                publication,
+                database: database.to_owned(),
+            }
+            .into());
+        }
+        create_publication(client, wanted, database, server_version).await?;
+    }
+    let needs_identity = source::publication(client, &wanted.publication)
+        .await?
+        .is_some_and(|publication| publication.needs_identity);
+    if needs_identity {
+        check_identities(&source::published_tables(client, &wanted.publication).await?)?;
+    }
+    Ok(())
+}
+
+async fn create_publication(
+    client: &Client,
+    wanted: &Wanted,
+    database: &str,
+    server_version: u32,
+) -> Result<(), PipelineError> {
+    let mut tables = source::publishable_tables(client, server_version).await?;
+    tables.retain(|table| wanted.tables.matches(&table.schema, &table.name));
+    if tables.is_empty() {
+        let patterns = wanted.patterns.clone();
+        return Err(Refusal::NoTables {
+            database: database.to_owned(),
+            patterns,
+        }
+        .into());
+    }
+    // Before, not after: from the moment a table is published, its updates fail at the source.
+    check_identities(&tables)?;
+    let list: Vec<String> = tables
+        .iter()
+        .map(|table| format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name)))
+        .collect();
+    let publication = quote_identifier(&wanted.publication);
+    client
+        .batch_execute(&format!(
+            "CREATE PUBLICATION {publication} FOR TABLE {}",
+            list.join(", ")
+        ))
+        .await?;
+    tracing::info!(
+        publication = wanted.publication,
+        tables = tables.len(),
+        "publication created"
+    );
+    Ok(())
+}
+
+/// Finds the slot free and sound, or makes it; where streaming starts.
+pub(super) async fn slot(
+    client: &Client,
+    replication: &mut ReplicationClient,
+    wanted: &Wanted,
+    database: &str,
+    memory: &Memory,
+    status: &Status,
+) -> Result<Lsn, PipelineError> {
+    let mut waiting = false;
+    loop {
+        let Some(slot) = source::slot(client, &wanted.slot).await? else {
+            return create_slot(replication, wanted, memory).await;
+        };
+        check_slot(&wanted.slot, &slot, database)?;
+        if !slot.active {
+            let position = slot.confirmed_flush_lsn().unwrap_or(Lsn::ZERO);
+            memory.check_position(&wanted.slot, position)?;
+            return Ok(memory.confirmed.unwrap_or(position));
+        }
+        let holder = slot.active_pid.map_or_else(
+            || "another process".to_owned(),
+            |pid| format!("process {pid} of the server"),
+        );
+        if !waiting {
+            tracing::info!(
+                slot = wanted.slot,
+                holder,
+                "the slot is held by another connection; waiting for it"
+            );
+            waiting = true;
+        }
+        status.set_state(
+            State::WaitingForSlot,
+            Some(format!("slot {} is held by {holder}", wanted.slot)),
+        );
+        status.heartbeat();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn create_slot(
+    replication: &mut ReplicationClient,
+    wanted: &Wanted,
+    memory: &Memory,
+) -> Result<Lsn, PipelineError> {
+    if let Some(confirmed) = memory.confirmed {
+        return Err(Refusal::SlotGone {
+            slot: wanted.slot.clone(),
+            confirmed,
+        }
+        .into());
+    }
+    if !wanted.create_slot {
+        return Err(Refusal::NoSlot {
+            slot: wanted.slot.clone(),
+        }
+        .into());
+    }
+    let options = CreateSlot { temporary: false };
+    let created = replication.create_slot(&wanted.slot, &options).await?;
+    tracing::info!(
+        slot = wanted.slot,
+        consistent_point = %created.consistent_point,
+        "replication slot created; what commits from here on is streamed"
+    );
+    Ok(created.consistent_point)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(change: impl FnOnce(&mut serde_json::Value)) -> Slot {
+        let mut json = serde_json::json!({
+            "plugin": "pgoutput", "slot_type": "logical", "database": "shop", "active": false,
+            "restart_lsn": "0/10", "confirmed_flush_lsn": "0/20", "wal_status": "reserved", "two_phase": false,
+        });
+        change(&mut json);
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn refusal(change: impl FnOnce(&mut serde_json::Value)) -> String {
+        check_slot("s", &slot(change), "shop").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_slot_that_is_not_ours_is_refused() {
+        assert_eq!(check_slot("s", &slot(|_| ()), "shop"), Ok(()));
+        let rest = ", not a logical slot of pgoutput in database \"shop\"";
+        assert_eq!(
+            refusal(|json| json["plugin"] = "wal2json".into()),
+            format!("replication slot \"s\" is a slot of the plugin \"wal2json\"{rest}")
+        );
+        assert_eq!(
+            refusal(|json| json["slot_type"] = "physical".into()),
+            format!("replication slot \"s\" is a physical slot{rest}")
+        );
+        assert_eq!(
+            refusal(|json| json["database"] = "other".into()),
+            format!("replication slot \"s\" is a slot of database \"other\"{rest}")
+        );
+        assert!(refusal(|json| json["two_phase"] = true.into()).contains("two_phase"));
+        assert!(refusal(|json| json["wal_status"] = "lost".into()).contains("0/20"));
+    }
+
+    #[test]
+    fn a_slot_ahead_of_kafka_is_refused_and_one_behind_is_not() {
+        let memory = Memory {
+            system_identifier: None,
+            confirmed: Some(Lsn::new(0x20)),
+        };
+        assert_eq!(memory.check_position("s", Lsn::new(0x20)), Ok(()));
+        assert_eq!(memory.check_position("s", Lsn::new(0x10)), Ok(()));
+        assert!(memory.check_position("s", Lsn::new(0x21)).is_err());
+        assert_eq!(
+            Memory::default().check_position("s", Lsn::new(0x21)),
+            Ok(()),
+            "a first session trusts the slot"
+        );
+    }
+
+    #[test]
+    fn another_cluster_under_the_same_address_is_refused() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.check_system("7"), Ok(()));
+        assert_eq!(memory.check_system("7"), Ok(()));
+        assert!(memory.check_system("8").is_err());
+    }
+}

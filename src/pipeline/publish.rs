@@ -1,0 +1,408 @@
+//! One change of the stream → its records in Kafka.
+//!
+//! A relation's encoder is compiled when the stream describes it; its topic and schemas are made sure of before its
+//! first record, and not for tables that never change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::PipelineError;
+use super::sql::Sql;
+use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, TableEncoder};
+use crate::envelope::{Op, Position, RowChange, TopicTemplate, Transaction, topic_name};
+use crate::kafka::{OutRecord, Producer, SendErrorKind};
+use crate::lsn::Lsn;
+use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
+use crate::progress;
+use crate::relation::{self, CatalogKeys, Relation};
+use crate::schema_registry::{Registry, SubjectStrategy};
+use crate::telemetry::metrics::{Metrics, RecordOp, TableMetrics};
+use crate::telemetry::state::{State, Status};
+
+/// What becomes of TRUNCATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnTruncate {
+    Emit,
+    Skip,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct PublishSettings {
+    pub(super) encoder: EncoderSettings,
+    pub(super) topic: TopicTemplate,
+    pub(super) subject: SubjectStrategy,
+    pub(super) truncate: OnTruncate,
+    pub(super) binary: bool,
+}
+
+/// A transaction between Begin and Commit.
+pub(super) struct Open {
+    pub(super) tickets: progress::Transaction,
+    pub(super) info: Transaction,
+    /// Changes published so far; the place of the next.
+    pub(super) ordinal: u64,
+}
+
+/// Where records go, and what they are counted by.
+struct Destination {
+    topic: String,
+    /// `schema.table`, or the topic itself for logical messages.
+    label: String,
+    ready: bool,
+    metrics: Arc<TableMetrics>,
+    counts: [u64; RecordOp::ALL.len()],
+    bytes: u64,
+}
+
+struct Table {
+    encoder: TableEncoder,
+    destination: Destination,
+}
+
+pub(super) struct Publisher {
+    settings: PublishSettings,
+    producer: Arc<Producer>,
+    registry: Arc<Registry>,
+    sql: Arc<Sql>,
+    metrics: Metrics,
+    status: Arc<Status>,
+    relations: relation::Registry,
+    tables: HashMap<u32, Table>,
+    messages: Option<(MessageEncoder, Destination)>,
+    batch: Batch,
+}
+
+impl Publisher {
+    pub(super) fn new(
+        settings: PublishSettings,
+        producer: Arc<Producer>,
+        registry: Arc<Registry>,
+        sql: Arc<Sql>,
+        metrics: Metrics,
+        status: Arc<Status>,
+    ) -> Self {
+        Publisher {
+            settings,
+            producer,
+            registry,
+            sql,
+            metrics,
+            status,
+            relations: relation::Registry::default(),
+            tables: HashMap::new(),
+            messages: None,
+            batch: Batch::default(),
+        }
+    }
+
+    /// Takes in a Type message.
+    pub(super) fn describe_type(&mut self, message: &TypeMessage<'_>) {
+        self.relations.describe_type(message);
+    }
+
+    /// Takes in a Relation message.
+    pub(super) async fn describe(&mut self, lsn: Lsn, message: &RelationMessage<'_>) -> Result<(), PipelineError> {
+        let unknown = self.relations.unknown_types(message);
+        if !unknown.is_empty() {
+            self.relations.learn_types(self.sql.types(&unknown).await?);
+        }
+        let keys = match self.relations.needs_catalog_keys(message) {
+            true => self.sql.keys(message.oid).await?,
+            false => CatalogKeys::default(),
+        };
+        let update = self.relations.describe(message, &keys);
+        if let relation::Update::Changed(relation) = update.map_err(|source| PipelineError::Relation { lsn, source })? {
+            self.compile(&relation)?;
+        }
+        Ok(())
+    }
+
+    fn compile(&mut self, relation: &Relation) -> Result<(), PipelineError> {
+        let label = relation.full_name();
+        let settings = &self.settings;
+        let topic = topic_name(
+            &settings.topic,
+            &settings.encoder.pipeline,
+            &relation.schema,
+            &relation.name,
+        );
+        let encoder = TableEncoder::compile(relation, &topic, &settings.encoder)
+            .and_then(|encoder| encoder.check_format(settings.binary).map(|()| encoder))
+            .map_err(|source| PipelineError::Compile {
+                table: label.clone(),
+                source,
+            })?;
+        tracing::debug!(table = label, version = relation.version, topic, "relation described");
+        let destination = Destination::new(topic, label, &self.metrics);
+        self.tables.insert(relation.oid, Table { encoder, destination });
+        Ok(())
+    }
+
+    /// Publishes a change of a row.
+    pub(super) async fn change(
+        &mut self,
+        open: &mut Open,
+        lsn: Lsn,
+        relation: u32,
+        change: RowChange<'_>,
+    ) -> Result<(), PipelineError> {
+        if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
+            return Ok(());
+        }
+        let Some(table) = self.tables.get_mut(&relation) else {
+            return Err(PipelineError::UnknownRelation { lsn, relation });
+        };
+        let Table { encoder, destination } = table;
+        if !destination.ready {
+            let key = encoder.key_schema().zip(encoder.key_record_name());
+            let value = (encoder.value_schema(), encoder.value_record_name());
+            let way = Way {
+                producer: &self.producer,
+                registry: &self.registry,
+                metrics: &self.metrics,
+                status: &self.status,
+            };
+            let (key, value) = way
+                .prepare(&destination.topic, key, value, self.settings.subject)
+                .await?;
+            encoder.set_ids(key, value);
+            destination.ready = true;
+        }
+        self.batch.clear();
+        if let Err(source) = encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
+            self.metrics.tables.bad_row(&destination.label, source.reason());
+            let position = Position {
+                commit_lsn: open.info.commit_lsn,
+                ordinal: open.ordinal,
+            };
+            return Err(PipelineError::BadRow { position, source });
+        }
+        send(&self.producer, &self.status, &self.batch, destination, open).await
+    }
+
+    /// Publishes a logical message.
+    pub(super) async fn message(
+        &mut self,
+        open: &mut Open,
+        lsn: Lsn,
+        message: &LogicalMessage<'_>,
+    ) -> Result<(), PipelineError> {
+        let (encoder, destination) = self.messages.get_or_insert_with(|| {
+            let encoder = MessageEncoder::new(&self.settings.encoder);
+            let topic = encoder.topic().to_owned();
+            (encoder, Destination::new(topic.clone(), topic, &self.metrics))
+        });
+        if !destination.ready {
+            let key = encoder.key_schema().zip(encoder.key_record_name());
+            let value = (encoder.value_schema(), encoder.value_record_name());
+            let way = Way {
+                producer: &self.producer,
+                registry: &self.registry,
+                metrics: &self.metrics,
+                status: &self.status,
+            };
+            let (key, value) = way
+                .prepare(&destination.topic, key, value, self.settings.subject)
+                .await?;
+            encoder.set_ids(key, value);
+            destination.ready = true;
+        }
+        self.batch.clear();
+        encoder.encode(
+            message.prefix,
+            message.content,
+            &open.info,
+            lsn,
+            &mut open.ordinal,
+            &mut self.batch,
+        );
+        send(&self.producer, &self.status, &self.batch, destination, open).await
+    }
+
+    /// Adds what was counted since the last call to the metrics.
+    pub(super) fn count(&mut self) {
+        let destinations = self.tables.values_mut().map(|table| &mut table.destination);
+        for destination in destinations.chain(self.messages.iter_mut().map(|(_, destination)| destination)) {
+            destination.flush_counts();
+        }
+        let in_flight = self.producer.in_flight();
+        self.metrics.kafka.in_flight_records.set(in_flight.records);
+        self.metrics.kafka.in_flight_bytes.set(in_flight.bytes);
+    }
+}
+
+/// Hands the batch over, waiting where Kafka takes no more.
+async fn send(
+    producer: &Producer,
+    status: &Status,
+    batch: &Batch,
+    destination: &mut Destination,
+    open: &Open,
+) -> Result<(), PipelineError> {
+    if !producer.has_capacity() {
+        wait_for_capacity(producer, status).await;
+    }
+    let mut space = [("", &[][..]); MAX_HEADERS];
+    for record in batch.records() {
+        let out = OutRecord {
+            key: record.key,
+            value: record.value,
+            headers: record.headers.as_slice(&mut space),
+            timestamp_ms: open.info.commit_time_us.div_euclid(1_000),
+        };
+        let mut ticket = open.tickets.ticket();
+        while let Err(refused) = producer.send(&destination.topic, &out, ticket) {
+            match refused.kind {
+                SendErrorKind::QueueFull => {
+                    ticket = refused.ticket;
+                    wait_for_capacity(producer, status).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                SendErrorKind::TooLarge { size } => {
+                    refused.ticket.failed("too large");
+                    let (table, position) = (destination.label.clone(), record.position);
+                    return Err(PipelineError::TooLarge { table, position, size });
+                }
+                SendErrorKind::Fatal { .. } => {
+                    let reason = refused.kind.to_string();
+                    refused.ticket.failed(&reason);
+                    return Err(PipelineError::Undelivered {
+                        reason,
+                        transient: true,
+                    });
+                }
+                kind => {
+                    let reason = format!("topic {}: {kind}", refused.topic);
+                    refused.ticket.failed(&reason);
+                    return Err(PipelineError::Undelivered {
+                        reason,
+                        transient: false,
+                    });
+                }
+            }
+        }
+        destination.add(
+            record.op,
+            out.key.map_or(0, <[u8]>::len) + out.value.map_or(0, <[u8]>::len),
+        );
+    }
+    Ok(())
+}
+
+/// Waits until Kafka has confirmed enough. Reading stops meanwhile; status updates do not.
+async fn wait_for_capacity(producer: &Producer, status: &Status) {
+    // Under load the limit is reached all the time, for moments; a state is what lasts.
+    const LASTING: Duration = Duration::from_secs(1);
+    let mut waited = false;
+    while tokio::time::timeout(LASTING, producer.capacity()).await.is_err() {
+        if !waited {
+            tracing::warn!("kafka does not confirm what it was given; reading has stopped until it does");
+            waited = true;
+        }
+        let in_flight = producer.in_flight();
+        let reason = format!(
+            "{} records ({} bytes) are not yet confirmed",
+            in_flight.records, in_flight.bytes
+        );
+        status.set_state(State::BlockedByKafka, Some(reason));
+        status.heartbeat();
+    }
+    if waited {
+        tracing::info!("kafka confirms again");
+        status.set_state(State::Streaming, None);
+    }
+}
+
+/// Whom to ask before a table's first record.
+struct Way<'a> {
+    producer: &'a Producer,
+    registry: &'a Registry,
+    metrics: &'a Metrics,
+    status: &'a Status,
+}
+
+impl Way<'_> {
+    /// The topic exists and the schemas have ids.
+    async fn prepare(
+        &self,
+        topic: &str,
+        key: Option<(&str, &str)>,
+        value: (&str, &str),
+        subject: SubjectStrategy,
+    ) -> Result<(Option<u32>, u32), PipelineError> {
+        let before = self.status.state();
+        self.producer.ensure_topic(topic).await?;
+        let key_id = match key {
+            Some((schema, name)) => Some(self.register(&subject.subject(topic, name, true), schema).await?),
+            None => None,
+        };
+        let (schema, name) = value;
+        let value_id = self.register(&subject.subject(topic, name, false), schema).await?;
+        if self.status.state() != before {
+            self.status.set_state(before, None);
+        }
+        Ok((key_id, value_id))
+    }
+
+    async fn register(&self, subject: &str, schema: &str) -> Result<u32, PipelineError> {
+        let mut on_retry = |error: &crate::schema_registry::RegistryError| {
+            let text = super::error::chain(error);
+            tracing::warn!(
+                subject,
+                error = text,
+                "the schema registry does not answer; trying again"
+            );
+            self.status.set_last_error(text.clone());
+            self.status.set_state(
+                State::Connecting,
+                Some(format!("waiting for the schema registry: {text}")),
+            );
+            self.status.heartbeat();
+        };
+        let id = self.registry.schema_id(subject, schema, &mut on_retry).await?;
+        self.metrics.schema_registry.registrations.inc();
+        Ok(id)
+    }
+}
+
+impl Destination {
+    fn new(topic: String, label: String, metrics: &Metrics) -> Self {
+        let metrics = metrics.tables.table(&label);
+        Destination {
+            topic,
+            label,
+            ready: false,
+            metrics,
+            counts: [0; RecordOp::ALL.len()],
+            bytes: 0,
+        }
+    }
+
+    fn add(&mut self, op: Op, bytes: usize) {
+        if let Some(count) = self.counts.get_mut(record_op(op) as usize) {
+            *count += 1;
+        }
+        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+    }
+
+    fn flush_counts(&mut self) {
+        for (op, count) in RecordOp::ALL.iter().zip(&mut self.counts) {
+            if *count > 0 {
+                self.metrics
+                    .add(*op, std::mem::take(count), std::mem::take(&mut self.bytes));
+            }
+        }
+    }
+}
+
+fn record_op(op: Op) -> RecordOp {
+    match op {
+        Op::Create => RecordOp::Create,
+        Op::Update => RecordOp::Update,
+        Op::Delete => RecordOp::Delete,
+        Op::Read => RecordOp::Read,
+        Op::Truncate => RecordOp::Truncate,
+        Op::Message => RecordOp::Message,
+    }
+}

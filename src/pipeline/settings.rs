@@ -1,0 +1,119 @@
+//! The configuration → each stage's own settings.
+
+use std::time::Duration;
+
+use super::prepare::Wanted;
+use super::publish::{OnTruncate, PublishSettings};
+use crate::avro::{EncoderSettings, EnvelopeKind};
+use crate::config::glob::TableFilter;
+use crate::config::{self, Config};
+use crate::envelope::TopicTemplate;
+use crate::kafka::KafkaSettings;
+use crate::replication::{PostgresSettings, RootCert, SslMode};
+use crate::schema_registry::{Auth, RegistrySettings, SubjectStrategy};
+
+/// The registry answers in milliseconds, or something is wrong with it.
+const REGISTRY_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) fn postgres(config: &Config) -> PostgresSettings {
+    let postgres = &config.postgres;
+    PostgresSettings {
+        hosts: postgres.hosts.clone(),
+        port: postgres.port,
+        database: postgres.database.clone(),
+        user: postgres.user.clone(),
+        password: postgres.password.clone(),
+        sslmode: match postgres.sslmode {
+            config::SslMode::Disable => SslMode::Disable,
+            config::SslMode::Allow => SslMode::Allow,
+            config::SslMode::Prefer => SslMode::Prefer,
+            config::SslMode::Require => SslMode::Require,
+            config::SslMode::VerifyCa => SslMode::VerifyCa,
+            config::SslMode::VerifyFull => SslMode::VerifyFull,
+        },
+        sslrootcert: postgres.sslrootcert.as_ref().map(|root| match root {
+            config::RootCert::System => RootCert::System,
+            config::RootCert::File(path) => RootCert::File(path.clone()),
+        }),
+        sslcert: postgres.sslcert.clone(),
+        sslkey: postgres.sslkey.clone(),
+        connect_timeout: postgres.connect_timeout,
+        application_name: format!("walferry {}", config.name),
+    }
+}
+
+pub(super) fn wanted(config: &Config, tables: TableFilter) -> Wanted {
+    let replication = &config.replication;
+    Wanted {
+        slot: replication.slot.clone(),
+        publication: replication.publication.clone(),
+        create_slot: replication.create_slot,
+        create_publication: replication.create_publication,
+        patterns: replication.tables.clone(),
+        tables,
+    }
+}
+
+pub(super) fn publish(config: &Config, topic: TopicTemplate) -> PublishSettings {
+    PublishSettings {
+        encoder: EncoderSettings {
+            envelope: match config.avro.envelope {
+                config::Envelope::Debezium => EnvelopeKind::Debezium,
+                config::Envelope::Row => EnvelopeKind::Row,
+            },
+            pipeline: config.name.clone(),
+            // Known once connected; Postgres's own spelling counts.
+            database: config.postgres.database.clone(),
+            tombstones: config.kafka.tombstones,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        topic,
+        subject: match config.schema_registry.subject {
+            config::Subject::TopicName => SubjectStrategy::TopicName,
+            config::Subject::RecordName => SubjectStrategy::RecordName,
+            config::Subject::TopicRecordName => SubjectStrategy::TopicRecordName,
+        },
+        truncate: match config.kafka.truncate {
+            config::Truncate::Emit => OnTruncate::Emit,
+            config::Truncate::Skip => OnTruncate::Skip,
+        },
+        // Text is what every type can be read from; binary is a choice for tables whose types all have it.
+        binary: config.replication.format == config::Format::Binary,
+    }
+}
+
+pub(super) fn kafka(config: &Config) -> KafkaSettings {
+    let kafka = &config.kafka;
+    KafkaSettings {
+        bootstrap_servers: kafka.bootstrap_servers.clone(),
+        client_id: format!("walferry-{}", config.name),
+        properties: kafka.properties.clone(),
+        create_topics: kafka.create_topics,
+        partitions: kafka.partitions,
+        replication_factor: kafka.replication_factor,
+        topic_config: kafka.topic_config.clone(),
+        max_in_flight: config.delivery.max_in_flight,
+    }
+}
+
+pub(super) fn schema_registry(config: &Config) -> RegistrySettings {
+    let registry = &config.schema_registry;
+    let auth = match (&registry.username, &registry.bearer_token) {
+        (Some(username), _) => {
+            let password = registry.password.as_ref().map(|password| password.expose().to_owned());
+            Auth::Basic {
+                username: username.clone(),
+                password: password.unwrap_or_default(),
+            }
+        }
+        (None, Some(token)) => Auth::Bearer(token.expose().to_owned()),
+        (None, None) => Auth::None,
+    };
+    RegistrySettings {
+        urls: registry.urls.clone(),
+        auth,
+        ssl_ca: registry.ssl_ca.clone(),
+        register: registry.register,
+        timeout: REGISTRY_TIMEOUT,
+    }
+}

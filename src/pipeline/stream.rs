@@ -1,0 +1,370 @@
+//! The stream of one session: messages in, records out, positions forward.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::error::PipelineError;
+use super::publish::{Open, Publisher};
+use super::shutdown::Shutdown;
+use crate::envelope::{RowChange, Transaction};
+use crate::lsn::Lsn;
+use crate::pgoutput::{self, Context, Message, unix_us};
+use crate::progress::Progress;
+use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
+use crate::telemetry::metrics::{MessageType, Metrics};
+use crate::telemetry::state::{State, Status};
+
+/// Why the stream was left without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// At a transaction's end, as asked.
+    Boundary,
+    /// In the middle of a transaction, for it did not end in time.
+    TimedOut,
+}
+
+/// What may end the stream from outside.
+pub(super) struct Signals {
+    pub(super) shutdown: Shutdown,
+    pub(super) shutdown_timeout: Duration,
+    /// Why records were not delivered.
+    pub(super) broken: watch::Receiver<Option<String>>,
+    /// Postgres is shutting down.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+pub(super) struct Stream<'a> {
+    pub(super) reader: ReplicationReader,
+    pub(super) sender: &'a StatusSender,
+    pub(super) publisher: Publisher,
+    pub(super) progress: Progress,
+    pub(super) context: Context,
+    pub(super) metrics: Metrics,
+    pub(super) status: Arc<Status>,
+    pub(super) shutdown: Shutdown,
+    open: Option<Open>,
+    previous_commit: Option<Lsn>,
+    received: Lsn,
+    bytes_counted: u64,
+    messages: [u64; MessageType::ALL.len()],
+}
+
+impl<'a> Stream<'a> {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a session, each once")]
+    pub(super) fn new(
+        reader: ReplicationReader,
+        sender: &'a StatusSender,
+        publisher: Publisher,
+        progress: Progress,
+        context: Context,
+        metrics: Metrics,
+        status: Arc<Status>,
+        shutdown: Shutdown,
+    ) -> Self {
+        Stream {
+            reader,
+            sender,
+            publisher,
+            progress,
+            context,
+            metrics,
+            status,
+            shutdown,
+            open: None,
+            previous_commit: None,
+            received: Lsn::ZERO,
+            bytes_counted: 0,
+            messages: [0; MessageType::ALL.len()],
+        }
+    }
+
+    /// Streams until told to stop, or until something is wrong.
+    ///
+    /// Told to stop, it reads on to the end of a transaction that has published something: to leave in its middle
+    /// would publish its first part again after the restart.
+    pub(super) async fn run(&mut self, signals: &mut Signals) -> Result<Left, PipelineError> {
+        let mut tick = tokio::time::interval(Duration::from_secs(5));
+        let mut deadline: Option<Instant> = None;
+        loop {
+            if deadline.is_some() && !self.owes_a_commit() {
+                return Ok(Left::Boundary);
+            }
+            let message = tokio::select! {
+                biased;
+                () = signals.shutdown.requested(), if deadline.is_none() => {
+                    deadline = Some(self.draining(signals.shutdown_timeout));
+                    continue;
+                }
+                () = at(deadline), if deadline.is_some() => return Ok(Left::TimedOut),
+                reason = is_broken(&mut signals.broken) => return Err(undelivered(reason)),
+                () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
+                message = self.reader.next() => message?,
+                _ = tick.tick() => {
+                    self.status.heartbeat();
+                    self.count();
+                    continue;
+                }
+            };
+            if let Some(left) = finish(self.work(message), signals, &mut deadline).await? {
+                return Ok(left);
+            }
+            self.count();
+        }
+    }
+
+    fn draining(&self, timeout: Duration) -> Instant {
+        self.status.set_state(State::Draining, None);
+        Instant::now() + timeout
+    }
+
+    fn owes_a_commit(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.ordinal > 0)
+    }
+
+    /// Handles a message and all that was received with it.
+    async fn work(&mut self, first: StreamMessage) -> Result<(), PipelineError> {
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match message {
+                StreamMessage::XLogData {
+                    start, wal_end, data, ..
+                } => {
+                    self.received = self.received.max(start).max(wal_end);
+                    self.handle(start, &data).await?;
+                }
+                StreamMessage::Keepalive {
+                    wal_end,
+                    reply_requested,
+                    ..
+                } => {
+                    self.keepalive(wal_end, reply_requested);
+                }
+                StreamMessage::End => return Err(PipelineError::StreamEnded),
+            }
+            if self.open.is_none() && self.shutdown.is_requested() {
+                break;
+            }
+            next = self.reader.try_next()?;
+        }
+        self.sender.received(self.received);
+        self.status.received(self.received);
+        self.status.wal_end(self.received);
+        self.status.heartbeat();
+        Ok(())
+    }
+
+    fn keepalive(&mut self, wal_end: Lsn, reply_requested: bool) {
+        self.seen(MessageType::Keepalive);
+        self.received = self.received.max(wal_end);
+        self.sender.received(self.received);
+        self.progress.keepalive(wal_end);
+        if reply_requested {
+            self.sender.reply_requested(wal_end);
+        }
+    }
+
+    async fn handle(&mut self, lsn: Lsn, bytes: &[u8]) -> Result<(), PipelineError> {
+        let message = pgoutput::decode(bytes, self.context).map_err(|source| PipelineError::Decode { lsn, source })?;
+        match message {
+            Message::Insert(insert) => {
+                self.seen(MessageType::Insert);
+                self.change(lsn, insert.relation, RowChange::Insert { new: insert.new })
+                    .await
+            }
+            Message::Update(update) => {
+                self.seen(MessageType::Update);
+                self.change(
+                    lsn,
+                    update.relation,
+                    RowChange::Update {
+                        old: update.old,
+                        new: update.new,
+                    },
+                )
+                .await
+            }
+            Message::Delete(delete) => {
+                self.seen(MessageType::Delete);
+                self.change(lsn, delete.relation, RowChange::Delete { old: delete.old })
+                    .await
+            }
+            Message::Truncate(truncate) => {
+                self.seen(MessageType::Truncate);
+                for relation in truncate.relations() {
+                    self.change(lsn, relation, RowChange::Truncate).await?;
+                }
+                Ok(())
+            }
+            Message::Begin(begin) => {
+                self.seen(MessageType::Begin);
+                if self.open.is_some() {
+                    return Err(PipelineError::Unexpected {
+                        lsn,
+                        found: "Begin inside a transaction",
+                    });
+                }
+                self.open = Some(self.begin(begin.final_lsn, begin.xid, unix_us(begin.commit_time))?);
+                Ok(())
+            }
+            Message::Commit(commit) => {
+                self.seen(MessageType::Commit);
+                let Some(open) = self
+                    .open
+                    .take()
+                    .filter(|open| open.info.commit_lsn == commit.commit_lsn)
+                else {
+                    return Err(PipelineError::Unexpected {
+                        lsn,
+                        found: "a Commit that ends no transaction",
+                    });
+                };
+                open.tickets.commit(commit.end_lsn)?;
+                self.previous_commit = Some(commit.commit_lsn);
+                self.metrics.replication.transactions.inc();
+                Ok(())
+            }
+            Message::Relation(relation) => {
+                self.seen(MessageType::Relation);
+                self.publisher.describe(lsn, &relation).await
+            }
+            Message::Type(described) => {
+                self.seen(MessageType::Type);
+                self.publisher.describe_type(&described);
+                Ok(())
+            }
+            Message::Origin(_) => {
+                self.seen(MessageType::Origin);
+                Ok(())
+            }
+            Message::Message(message) => {
+                self.seen(MessageType::Message);
+                self.logical_message(lsn, &message).await
+            }
+            other => Err(PipelineError::Unexpected {
+                lsn,
+                found: other.name(),
+            }),
+        }
+    }
+
+    fn begin(&self, commit_lsn: Lsn, xid: u32, commit_time_us: i64) -> Result<Open, PipelineError> {
+        let info = Transaction {
+            xid,
+            commit_lsn,
+            commit_time_us,
+            now_us: now_us(),
+            previous_commit_lsn: self.previous_commit,
+        };
+        Ok(Open {
+            tickets: self.progress.begin(commit_lsn, commit_time_us)?,
+            info,
+            ordinal: 0,
+        })
+    }
+
+    async fn change(&mut self, lsn: Lsn, relation: u32, change: RowChange<'_>) -> Result<(), PipelineError> {
+        let Some(open) = self.open.as_mut() else {
+            return Err(PipelineError::Unexpected {
+                lsn,
+                found: "a change outside a transaction",
+            });
+        };
+        self.publisher.change(open, lsn, relation, change).await
+    }
+
+    /// A transactional message is one of its transaction's changes. Another stands for itself, at the place of its
+    /// own record, which is not passed by confirming it: the next transaction's end does that.
+    async fn logical_message(&mut self, lsn: Lsn, message: &pgoutput::LogicalMessage<'_>) -> Result<(), PipelineError> {
+        match (self.open.as_mut(), message.transactional) {
+            (Some(open), true) => self.publisher.message(open, lsn, message).await,
+            (None, false) => {
+                let mut open = self.begin(message.lsn, 0, now_us())?;
+                self.publisher.message(&mut open, lsn, message).await?;
+                Ok(open.tickets.commit(message.lsn)?)
+            }
+            _ => Err(PipelineError::Unexpected {
+                lsn,
+                found: "a logical message out of its place",
+            }),
+        }
+    }
+
+    fn seen(&mut self, message: MessageType) {
+        if let Some(count) = self.messages.get_mut(message as usize) {
+            *count += 1;
+        }
+    }
+
+    fn count(&mut self) {
+        for (message, count) in MessageType::ALL.iter().zip(&mut self.messages) {
+            if *count > 0 {
+                self.metrics.replication.messages(*message, std::mem::take(count));
+            }
+        }
+        let bytes = self.reader.bytes_received();
+        self.metrics
+            .replication
+            .bytes
+            .inc_by(bytes.saturating_sub(self.bytes_counted));
+        self.bytes_counted = bytes;
+        self.publisher.count();
+    }
+}
+
+/// Drives a batch to its end. The future is dropped only where the session ends with it: half a batch handled and then
+/// forgotten would be lost rows.
+async fn finish(
+    work: impl Future<Output = Result<(), PipelineError>>,
+    signals: &mut Signals,
+    deadline: &mut Option<Instant>,
+) -> Result<Option<Left>, PipelineError> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done.map(|()| None),
+            () = signals.shutdown.requested(), if deadline.is_none() => {
+                *deadline = Some(Instant::now() + signals.shutdown_timeout);
+            }
+            () = at(*deadline), if deadline.is_some() => return Ok(Some(Left::TimedOut)),
+            reason = is_broken(&mut signals.broken) => return Err(undelivered(reason)),
+            () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
+        }
+    }
+}
+
+/// Now, in µs since 1970 (UTC).
+pub(super) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn undelivered(reason: String) -> PipelineError {
+    PipelineError::Undelivered {
+        reason,
+        transient: true,
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    if let Some(deadline) = deadline {
+        tokio::time::sleep_until(deadline).await;
+    }
+}
+
+async fn is_broken(broken: &mut watch::Receiver<Option<String>>) -> String {
+    match broken.wait_for(Option::is_some).await {
+        Ok(reason) => reason.clone().unwrap_or_default(),
+        // Nobody is left to say it; the queue that would have is gone with the session.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn is_true(signal: &mut watch::Receiver<bool>) {
+    if signal.wait_for(|value| *value).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
