@@ -60,7 +60,7 @@ has full 'port = 5433'
 has full 'host = ["pg-a", "pg-b"]'
 has full 'tables = ["public.*", "sales.\"Order Lines\""]'
 has full 'topic_config = { "cleanup.policy" = "compact", "retention.ms" = "604800000" }'
-has full 'properties = { "linger.ms" = "5", "socket.keepalive.enable" = "true" }'
+has full 'properties = { "linger.ms" = "5", "sasl.oauthbearer.token.endpoint.url" = "https://login/token", "socket.keepalive.enable" = "true" }'
 
 # A changed configuration must start a new pod; another replica count must not.
 checksum() { render "$@" | grep -F 'checksum/config:'; }

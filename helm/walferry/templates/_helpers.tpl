@@ -135,8 +135,8 @@ with its keys and the cure.
   {{- end -}}
 {{- end -}}
 {{- range $key, $value := dig "kafka" "properties" (dict) $config -}}
-  {{- if regexMatch "(?i)(password|secret|\\.pem$|sasl\\.oauthbearer\\.config|sasl\\.jaas)" $key -}}
-  {{- fail (printf "config.kafka.properties has the secret %q, and would stand in a ConfigMap for all to read: put the whole file into a Secret, and name it in existingConfigSecret.name." $key) -}}
+  {{- if and (regexMatch "(?i)(password|passphrase|secret|token|credential|\\.pem$|^sasl\\.(oauthbearer|jaas)\\.config$)" $key) (not (regexMatch "(_file|\\.url|\\.ms)$" $key)) -}}
+  {{- fail (printf "config.kafka.properties has the secret %q, and would stand in a ConfigMap for all to read: mount it by extraVolumes and name its file in %q, or put the whole file into a Secret and name that in existingConfigSecret.name." $key (printf "%s_file" $key)) -}}
   {{- end -}}
 {{- end -}}
 {{- $secrets := .Values.secrets -}}
