@@ -3,7 +3,7 @@
 # its TOML is accepted by walferry itself.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-. scripts/test.d/tools.sh
+. scripts/test.d/tools.bash
 set_up_helm
 set_up_python
 

@@ -2,7 +2,7 @@
 # deploy/: the YAML parses, what it mounts and builds exists, ports and names agree, and walferry accepts its TOML.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-. scripts/test.d/tools.sh
+. scripts/test.d/tools.bash
 set_up_python
 
 walferry=${CARGO_TARGET_DIR:-target}/debug/walferry

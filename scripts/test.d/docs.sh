@@ -3,7 +3,7 @@
 # there are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-. scripts/test.d/tools.sh
+. scripts/test.d/tools.bash
 
 walferry=${CARGO_TARGET_DIR:-target}/debug/walferry
 [ -x "$walferry" ] || die "$walferry is missing; build it first: cargo build --bin walferry"

@@ -1,5 +1,5 @@
 # Sourced by the checks beside it: finds or makes the tools that they need, in the cache.
-# Sets `helm` and `python`. Not executable, so that scripts/test does not take it for a check.
+# Sets `helm` and `python`. Its name does not end in .sh, so that scripts/test does not take it for a check.
 
 cache=${WALFERRY_CACHE:-$HOME/.cache/walferry}
 helm_version=v3.18.6
@@ -8,22 +8,24 @@ PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# helm comes from its Go module: four minutes of building, once.
+apt_install() { # apt_install PACKAGE WHY
+    [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null 2>&1 || die "$2; install it (Debian: $1)"
+    say "installing $1"
+    apt-get update -q >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$1" >&2
+}
+
+# helm comes from its Go module: some minutes of building, once.
 set_up_helm() {
     helm=$cache/bin/helm-$helm_version
     [ -x "$helm" ] && return
-    if ! command -v go > /dev/null 2>&1; then
-        if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null 2>&1; then
-            say "installing golang-go"
-            apt-get update -q >&2
-            DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends golang-go >&2
-        else
-            die "helm is built from its Go module, and Go is missing; install Go 1.24 or later (Debian: golang-go)"
-        fi
-    fi
+    command -v go > /dev/null 2>&1 || apt_install golang-go "helm is built from its Go module, and Go is missing"
+    # From 1.21 on Go fetches the toolchain that a module asks for.
+    local minor build
+    minor=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -ge 21 ] || die "this is $(go version); helm $helm_version needs Go 1.24 or later (1.21 fetches that itself)"
     say "building helm $helm_version (once; some minutes)"
     mkdir -p "$cache/bin"
-    local build
     build=$(mktemp -d "$cache/bin/.helm.XXXXXX")
     GOBIN=$build go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" >&2 || { rm -rf "$build"; die "helm could not be built"; }
     mv "$build/helm" "$helm"
@@ -39,7 +41,8 @@ set_up_python() {
     [ -e "$stamp" ] && return
     say "setting up Python packages for the checks of manifests"
     rm -rf "$cache/manifests-venv"
-    python3 -m venv "$cache/manifests-venv" || die "python3 has no venv; install python3-venv"
+    python3 -c 'import venv, ensurepip' 2> /dev/null || apt_install python3-venv "python3 has no venv"
+    python3 -m venv "$cache/manifests-venv"
     "$cache/manifests-venv/bin/pip" install -q --disable-pip-version-check -r "$requirements" >&2
     touch "$stamp"
 }
