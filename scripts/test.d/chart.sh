@@ -8,8 +8,7 @@ set_up_helm
 set_up_python
 
 chart=helm/walferry
-walferry=${CARGO_TARGET_DIR:-target}/debug/walferry
-[ -x "$walferry" ] || die "$walferry is missing; build it first: cargo build --bin walferry"
+set_up_walferry
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0

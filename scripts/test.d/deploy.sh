@@ -5,8 +5,7 @@ cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
 set_up_python
 
-walferry=${CARGO_TARGET_DIR:-target}/debug/walferry
-[ -x "$walferry" ] || die "$walferry is missing; build it first: cargo build --bin walferry"
+set_up_walferry
 
 "$python" - << 'PYTHON'
 import pathlib

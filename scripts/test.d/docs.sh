@@ -5,8 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
 
-walferry=${CARGO_TARGET_DIR:-target}/debug/walferry
-[ -x "$walferry" ] || die "$walferry is missing; build it first: cargo build --bin walferry"
+set_up_walferry
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

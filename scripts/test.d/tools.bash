@@ -1,5 +1,5 @@
 # Sourced by the checks beside it: finds or makes the tools that they need, in the cache.
-# Sets `helm` and `python`. Its name does not end in .sh, so that scripts/test does not take it for a check.
+# Sets `walferry`, `helm` and `python`. Its name does not end in .sh, so that scripts/test does not take it for a check.
 
 cache=${WALFERRY_CACHE:-$HOME/.cache/walferry}
 helm_version=v3.18.6
@@ -7,6 +7,15 @@ PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
+
+# The binary of this tree, or $WALFERRY_BINARY.
+set_up_walferry() {
+    walferry=${WALFERRY_BINARY:-}
+    if [ -z "$walferry" ]; then
+        cargo build --quiet --locked --bin walferry >&2 || die "walferry could not be built"
+        walferry=${CARGO_TARGET_DIR:-target}/debug/walferry
+    fi
+}
 
 apt_install() { # apt_install PACKAGE WHY
     [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null 2>&1 || die "$2; install it (Debian: $1)"
