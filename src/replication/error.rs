@@ -113,7 +113,11 @@ impl ServerError {
             "28000" if message.contains("pg_hba.conf") => {
                 "Add a line for this user and address to pg_hba.conf: connections for logical replication match the database's name."
             }
-            "28000" => "Check that the role exists and has LOGIN.",
+            "28000" if message.contains("client certificate") => "Set postgres.sslcert and postgres.sslkey.",
+            "28000" if message.contains("does not exist") || message.contains("not permitted to log in") => {
+                "Check postgres.user: the role must exist and have LOGIN."
+            }
+            "28000" => "Check postgres.user, and what pg_hba.conf asks of this user and address.",
             "3D000" => "Check postgres.database: the database must exist.",
             "42501" if message.contains("replication") || message.contains("REPLICATION") => {
                 "Give the role the right: ALTER ROLE … REPLICATION."

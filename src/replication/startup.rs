@@ -138,6 +138,7 @@ impl Exchange {
             _ if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unsupported()),
             _ => return Err(AttemptError::UnsupportedAuth(format!("SASL {}", mechanisms.join(", ")))),
         };
+        tracing::debug!(mechanism, "authenticating by SCRAM");
         let wrong = |error: std::io::Error| AttemptError::Scram(error.to_string());
         let mut scram = ScramSha256::new(password.as_bytes(), binding);
         frontend::sasl_initial_response(mechanism, scram.message(), &mut self.out).map_err(AttemptError::Io)?;
