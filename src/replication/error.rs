@@ -243,7 +243,7 @@ pub enum AttemptError {
     Tls(String),
     /// The server said no.
     #[error("{0}")]
-    Server(ServerError),
+    Server(Box<ServerError>),
     /// The server asks for a password and there is none.
     #[error("the server asks for a password, and none is given")]
     PasswordMissing,
@@ -317,7 +317,7 @@ impl ConnectError {
     /// What the server said last, if any server said anything.
     pub fn server_error(&self) -> Option<&ServerError> {
         self.attempts().iter().rev().find_map(|attempt| match &attempt.error {
-            AttemptError::Server(error) => Some(error),
+            AttemptError::Server(error) => Some(error.as_ref()),
             _ => None,
         })
     }
@@ -353,14 +353,14 @@ pub enum ReplicationError {
         doing: &'static str,
         /// What it said.
         #[source]
-        error: ServerError,
+        error: Box<ServerError>,
     },
     /// The other side does not know IDENTIFY_SYSTEM.
     #[error("the server does not understand IDENTIFY_SYSTEM")]
     NotAWalsender {
         /// What it said, if anything.
         #[source]
-        error: Option<ServerError>,
+        error: Option<Box<ServerError>>,
     },
     /// The socket failed.
     #[error("{doing} failed")]
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn a_syntax_error_at_identify_system_hints_at_a_pooler() {
         let error = ReplicationError::NotAWalsender {
-            error: Some(server("42601", "syntax error")),
+            error: Some(Box::new(server("42601", "syntax error"))),
         };
         assert!(error.hint().unwrap().contains("connection pooler"));
         assert_eq!(error.sqlstate(), Some("42601"));
@@ -535,7 +535,7 @@ mod tests {
         let attempts = vec![
             Attempt {
                 target: "a:1".to_owned(),
-                error: AttemptError::Server(server("57P03", "starting up")),
+                error: AttemptError::Server(Box::new(server("57P03", "starting up"))),
             },
             Attempt {
                 target: "b:2".to_owned(),

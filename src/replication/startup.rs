@@ -74,7 +74,7 @@ impl Exchange {
                 FrameError::Protocol(error) => AttemptError::Protocol(error),
             })?;
             match frame.tag {
-                b'E' => return Err(AttemptError::Server(ServerError::parse(&frame.body))),
+                b'E' => return Err(AttemptError::Server(Box::new(ServerError::parse(&frame.body)))),
                 b'N' => notice(&frame),
                 _ => return Ok(frame),
             }

@@ -190,13 +190,13 @@ fn alternative_names(certificate: &x509_cert::Certificate) -> Vec<GeneralName> {
 }
 
 fn common_name(certificate: &x509_cert::Certificate) -> Option<String> {
-    let attributes = certificate
+    let mut attributes = certificate
         .tbs_certificate
         .subject
         .0
         .iter()
         .flat_map(|set| set.0.iter());
-    let name = attributes.filter(|attribute| attribute.oid == CN).last()?;
+    let name = attributes.rfind(|attribute| attribute.oid == CN)?;
     String::from_utf8(name.value.value().to_vec()).ok()
 }
 
