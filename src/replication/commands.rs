@@ -207,7 +207,7 @@ impl ReplicationClient {
                 b'E' => {
                     return Err(ReplicationError::Server {
                         doing,
-                        error: ServerError::parse(&frame.body),
+                        error: Box::new(ServerError::parse(&frame.body)),
                     });
                 }
                 b'N' => notice(&frame),

@@ -151,7 +151,8 @@ async fn try_endpoint<S: Startup>(
         let attempt = async {
             let transport = match (encryption, connector) {
                 (Encryption::Tls, Some(connector)) => {
-                    let fallback = order.contains(&Encryption::Plain);
+                    // In "allow", plain has been refused already.
+                    let fallback = nth == 0 && order.contains(&Encryption::Plain);
                     encrypt(open(address).await?, host, connector, fallback).await?
                 }
                 _ => Transport::Tcp(open(address).await?),

@@ -114,7 +114,11 @@ impl ServerError {
             "28000" if message.contains("pg_hba.conf") => {
                 "Add a line for this user and address to pg_hba.conf: connections for logical replication match the database's name."
             }
-            "28000" => "Check that the role exists and has LOGIN.",
+            "28000" if message.contains("client certificate") => "Set postgres.sslcert and postgres.sslkey.",
+            "28000" if message.contains("does not exist") || message.contains("not permitted to log in") => {
+                "Check postgres.user: the role must exist and have LOGIN."
+            }
+            "28000" => "Check postgres.user, and what pg_hba.conf asks of this user and address.",
             "3D000" => "Check postgres.database: the database must exist.",
             "42501" if message.contains("replication") || message.contains("REPLICATION") => {
                 "Give the role the right: ALTER ROLE … REPLICATION."
@@ -240,7 +244,7 @@ pub enum AttemptError {
     Tls(String),
     /// The server said no.
     #[error("{0}")]
-    Server(ServerError),
+    Server(Box<ServerError>),
     /// The server asks for a password and there is none.
     #[error("the server asks for a password, and none is given")]
     PasswordMissing,
@@ -314,7 +318,7 @@ impl ConnectError {
     /// What the server said last, if any server said anything.
     pub fn server_error(&self) -> Option<&ServerError> {
         self.attempts().iter().rev().find_map(|attempt| match &attempt.error {
-            AttemptError::Server(error) => Some(error),
+            AttemptError::Server(error) => Some(error.as_ref()),
             _ => None,
         })
     }
@@ -350,14 +354,14 @@ pub enum ReplicationError {
         doing: &'static str,
         /// What it said.
         #[source]
-        error: ServerError,
+        error: Box<ServerError>,
     },
     /// The other side does not know IDENTIFY_SYSTEM.
     #[error("the server does not understand IDENTIFY_SYSTEM")]
     NotAWalsender {
         /// What it said, if anything.
         #[source]
-        error: Option<ServerError>,
+        error: Option<Box<ServerError>>,
     },
     /// The socket failed.
     #[error("{doing} failed")]
@@ -514,7 +518,7 @@ mod tests {
     #[test]
     fn a_syntax_error_at_identify_system_hints_at_a_pooler() {
         let error = ReplicationError::NotAWalsender {
-            error: Some(server("42601", "syntax error")),
+            error: Some(Box::new(server("42601", "syntax error"))),
         };
         assert!(error.hint().unwrap().contains("connection pooler"));
         assert_eq!(error.sqlstate(), Some("42601"));
@@ -532,7 +536,7 @@ mod tests {
         let attempts = vec![
             Attempt {
                 target: "a:1".to_owned(),
-                error: AttemptError::Server(server("57P03", "starting up")),
+                error: AttemptError::Server(Box::new(server("57P03", "starting up"))),
             },
             Attempt {
                 target: "b:2".to_owned(),

@@ -301,7 +301,7 @@ mod tests {
         let bytes = [message(b'd', b"abc"), message(b'Z', b"I"), message(b'c', b"")].concat();
         for cut in 1..bytes.len() {
             let (head, tail) = bytes.split_at(cut);
-            let mut reader = FrameReader::new(head.chain(tail));
+            let mut reader = FrameReader::new(AsyncReadExt::chain(head, tail));
             for (tag, body) in [(b'd', &b"abc"[..]), (b'Z', b"I"), (b'c', b"")] {
                 assert_eq!(
                     reader.next().await.unwrap(),

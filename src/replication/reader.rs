@@ -215,7 +215,7 @@ fn aside(frame: &Frame) -> Result<(), ReplicationError> {
     match frame.tag {
         b'E' => Err(ReplicationError::Server {
             doing: DOING,
-            error: ServerError::parse(&frame.body),
+            error: Box::new(ServerError::parse(&frame.body)),
         }),
         b'N' => {
             notice(frame);
@@ -233,7 +233,7 @@ async fn last_words(frames: &mut FrameReader<Source>) -> Option<ReplicationError
             if frame.tag == b'E' {
                 return Some(ReplicationError::Server {
                     doing: DOING,
-                    error: ServerError::parse(&frame.body),
+                    error: Box::new(ServerError::parse(&frame.body)),
                 });
             }
         }

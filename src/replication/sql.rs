@@ -142,7 +142,7 @@ impl Startup for SqlStartup<'_> {
 
 fn refused(error: &tokio_postgres::Error) -> AttemptError {
     if let Some(error) = error.as_db_error() {
-        return AttemptError::Server(ServerError::from_sql(error));
+        return AttemptError::Server(Box::new(ServerError::from_sql(error)));
     }
     let text = chain(error);
     let io_error = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());

@@ -74,7 +74,7 @@ impl Exchange {
                 FrameError::Protocol(error) => AttemptError::Protocol(error),
             })?;
             match frame.tag {
-                b'E' => return Err(AttemptError::Server(ServerError::parse(&frame.body))),
+                b'E' => return Err(AttemptError::Server(Box::new(ServerError::parse(&frame.body)))),
                 b'N' => notice(&frame),
                 _ => return Ok(frame),
             }
@@ -138,6 +138,7 @@ impl Exchange {
             _ if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unsupported()),
             _ => return Err(AttemptError::UnsupportedAuth(format!("SASL {}", mechanisms.join(", ")))),
         };
+        tracing::debug!(mechanism, "authenticating by SCRAM");
         let wrong = |error: std::io::Error| AttemptError::Scram(error.to_string());
         let mut scram = ScramSha256::new(password.as_bytes(), binding);
         frontend::sasl_initial_response(mechanism, scram.message(), &mut self.out).map_err(AttemptError::Io)?;

@@ -298,7 +298,7 @@ impl<W: AsyncWrite + Unpin> StatusTask<W> {
                 match frames.next().await {
                     Ok(frame) if frame.tag == b'Z' => break,
                     Ok(frame) if frame.tag == b'E' => {
-                        let error = ServerError::parse(&frame.body);
+                        let error = Box::new(ServerError::parse(&frame.body));
                         return Err(ReplicationError::Server { doing: DOING, error });
                     }
                     Ok(_) => {}

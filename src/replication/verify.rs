@@ -190,13 +190,13 @@ fn alternative_names(certificate: &x509_cert::Certificate) -> Vec<GeneralName> {
 }
 
 fn common_name(certificate: &x509_cert::Certificate) -> Option<String> {
-    let attributes = certificate
+    let mut attributes = certificate
         .tbs_certificate
         .subject
         .0
         .iter()
         .flat_map(|set| set.0.iter());
-    let name = attributes.filter(|attribute| attribute.oid == CN).last()?;
+    let name = attributes.rfind(|attribute| attribute.oid == CN)?;
     String::from_utf8(name.value.value().to_vec()).ok()
 }
 
@@ -290,6 +290,75 @@ mod tests {
         ] {
             assert_eq!(signature_hash(ObjectIdentifier::new_unwrap(oid)), hash, "{oid}");
         }
+    }
+
+    /// Self-made, for `*.db.example` by common name alone, valid for a hundred years.
+    const BY_COMMON_NAME: &str = "-----BEGIN CERTIFICATE-----
+MIIBqzCCAVGgAwIBAgIUTdX1uFFdrOfBubE07n8oOF0qQSAwCgYIKoZIzj0EAwIw
+KjERMA8GA1UECgwId2FsZmVycnkxFTATBgNVBAMMDCouZGIuZXhhbXBsZTAgFw0y
+NjExMzAwNzAxMDhaGA8yMTI2MTEwNjA3MDEwOFowKjERMA8GA1UECgwId2FsZmVy
+cnkxFTATBgNVBAMMDCouZGIuZXhhbXBsZTBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABIQkGXISGUClztjdZvuhTv0lWVdRGe7SENuiAskvgxrfLnDMPWs4XWI4tq/R
+UFKp4DzhuhPNPrupHTyzMch4cgejUzBRMB0GA1UdDgQWBBQd2Nltj3eazJrBxiTH
+YJC3Pkhn8zAfBgNVHSMEGDAWgBQd2Nltj3eazJrBxiTHYJC3Pkhn8zAPBgNVHRMB
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQCwQ+i6gTSEguHRMBSzsL8eSt0E
+IxQ/FOWTlNbbgy0aqAIgTbGgIf98gKE2/s9vJxLuBSF6XNwSI+COfH120YsqyVI=
+-----END CERTIFICATE-----";
+
+    /// Self-made, common name `db.example`, alternative names `other.example` and 127.0.0.1.
+    const BY_ALTERNATIVE_NAME: &str = "-----BEGIN CERTIFICATE-----
+MIIBoTCCAUegAwIBAgIUS4yx1PdhZxVWFNUt/g1v9c17fHkwCgYIKoZIzj0EAwIw
+FTETMBEGA1UEAwwKZGIuZXhhbXBsZTAgFw0yNjExMzAwNzAxMDhaGA8yMTI2MTEw
+NjA3MDEwOFowFTETMBEGA1UEAwwKZGIuZXhhbXBsZTBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABOXi5iC6Zi9UcJKPQpH6aItjAtSOVTxrRaDdeT9YaJfqSOEN6BXT
+Rykfwx6/kT91e/yE9/WQJwE/eRrZwrM6lN2jczBxMB0GA1UdDgQWBBQDRg0ZFHE/
+WcAoe+GyFdfAlHUi8jAfBgNVHSMEGDAWgBQDRg0ZFHE/WcAoe+GyFdfAlHUi8jAP
+BgNVHRMBAf8EBTADAQH/MB4GA1UdEQQXMBWCDW90aGVyLmV4YW1wbGWHBH8AAAEw
+CgYIKoZIzj0EAwIDSAAwRQIhAMJd81Zu+WuiNsf3FyTESGDiOwDk3z1Bxy/+A06M
+hfPKAiAVZw//Djpz0zrQ6xqliQ0crCetKFzOqoD9Ut+66XHiMw==
+-----END CERTIFICATE-----";
+
+    fn certificate(pem: &str) -> CertificateDer<'static> {
+        use rustls::pki_types::pem::PemObject;
+        CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+    }
+
+    fn named(pem: &str, host: &str) -> bool {
+        verify_name(&certificate(pem), &ServerName::try_from(host.to_owned()).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn the_common_name_counts_only_where_no_alternative_name_is_of_the_hosts_kind() {
+        assert!(named(BY_COMMON_NAME, "one.db.example"));
+        assert!(!named(BY_COMMON_NAME, "db.example"));
+        assert!(!named(BY_COMMON_NAME, "127.0.0.1"));
+        assert!(named(BY_ALTERNATIVE_NAME, "other.example"));
+        assert!(named(BY_ALTERNATIVE_NAME, "127.0.0.1"));
+        assert!(
+            !named(BY_ALTERNATIVE_NAME, "db.example"),
+            "it has alternative names, and this is none of them"
+        );
+        assert!(!named(BY_ALTERNATIVE_NAME, "127.0.0.2"));
+    }
+
+    #[test]
+    fn a_self_made_certificate_is_trusted_as_its_own_root_and_no_other_is() {
+        let verifier = |root: &str| Verifier {
+            trust: Trust::Chain(Roots {
+                store: Arc::new(RootCertStore::empty()),
+                certificates: Arc::new(vec![certificate(root)]),
+            }),
+            algorithms: rustls::crypto::ring::default_provider().signature_verification_algorithms,
+        };
+        let host = ServerName::try_from("one.db.example").unwrap();
+        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(2_000_000_000));
+        let shown = certificate(BY_COMMON_NAME);
+        let verify = |verifier: Verifier, now| verifier.verify_server_cert(&shown, &[], &host, &[], now);
+        assert!(verify(verifier(BY_COMMON_NAME), now).is_ok());
+        assert!(verify(verifier(BY_ALTERNATIVE_NAME), now).is_err());
+        let long_ago = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_000_000_000));
+        let error = verify(verifier(BY_COMMON_NAME), long_ago).unwrap_err();
+        assert_eq!(error, Error::InvalidCertificate(CertificateError::NotValidYet));
     }
 
     #[test]
