@@ -56,6 +56,8 @@ struct Shared {
     /// The highest LSN that the server waits for us to confirm.
     awaited: AtomicU64,
     reply: AtomicBool,
+    /// The server has ended the stream.
+    ended: AtomicBool,
     wake: Notify,
     born: Instant,
     /// Milliseconds after `born` when something last came from the server.
@@ -80,6 +82,12 @@ impl Link {
         self.shared.heard.store(since, Ordering::Relaxed);
     }
 
+    /// The server has ended the stream.
+    pub fn ended(&self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Hands the stream over, to be read to its end.
     pub fn leave(self, frames: FrameReader<Source>) {
         // Nobody takes it if the task has ended; then there is nothing to wait for.
         drop(self.leftover.send(frames));
@@ -111,7 +119,8 @@ impl StatusSender {
     }
 
     /// Tells the server the latest confirmed LSN, and takes leave. If the reader has been dropped before, returns
-    /// only when the server has taken the update and let go of the slot; what it sent meanwhile is thrown away.
+    /// only when the server has taken the update and let go of the slot; what it sent meanwhile is thrown away. After an
+    /// error of the reader there is nothing to wait for.
     ///
     /// # Errors
     ///
@@ -145,6 +154,7 @@ where
         received: AtomicU64::new(options.start_lsn.as_u64()),
         awaited: AtomicU64::new(0),
         reply: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
         wake: Notify::new(),
         born,
         heard: AtomicU64::new(0),
@@ -212,7 +222,11 @@ impl<W: AsyncWrite + Unpin> StatusTask<W> {
         failed: oneshot::Sender<ReplicationError>,
     ) -> Result<(), ReplicationError> {
         match self.until_finished(finished).await {
-            Ok(()) => self.finish().await,
+            Ok(()) => match self.finish().await {
+                // In its shutdown a server has waited for us to confirm all, and may have closed since.
+                Err(error) if error.is_transient() && self.shared.ended.load(Ordering::Relaxed) => Ok(()),
+                outcome => outcome,
+            },
             // The reader is told; if it is gone, then whoever finishes.
             Err(error) => Err(failed.send(error).err().unwrap_or(ReplicationError::StatusTask)),
         }
@@ -287,7 +301,7 @@ impl<W: AsyncWrite + Unpin> StatusTask<W> {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<(), ReplicationError> {
+    async fn finish(&mut self) -> Result<(), ReplicationError> {
         self.put(StatusUpdate::Final);
         frontend::copy_done(&mut self.out);
         self.flush().await?;
