@@ -22,6 +22,8 @@ use crate::lsn::Lsn;
 
 /// Progress is told this often at most, so that a fast stream does not become a stream of updates.
 const ADVANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// An interval of zero would make the task spin.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the server has to take the final update.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
 /// How much silence is borne where the server has no `wal_sender_timeout`.
@@ -162,10 +164,11 @@ where
     let (finish, finished) = oneshot::channel();
     let (failed, failure) = oneshot::channel();
     let (leftover, left) = oneshot::channel();
-    let silence_limit = options.wal_sender_timeout.unwrap_or(SILENCE_LIMIT);
-    let interval = options
-        .wal_sender_timeout
-        .map_or(options.status_interval, |limit| options.status_interval.min(limit / 3));
+    // Postgres writes "disabled" as 0.
+    let patience = options.wal_sender_timeout.filter(|limit| !limit.is_zero());
+    let silence_limit = patience.unwrap_or(SILENCE_LIMIT);
+    let interval = patience.map_or(options.status_interval, |limit| options.status_interval.min(limit / 3));
+    let interval = interval.max(LEAST_INTERVAL);
     let task = StatusTask {
         writing,
         out: BytesMut::new(),
@@ -175,7 +178,7 @@ where
         flush: options.start_lsn,
         satisfied: Lsn::ZERO,
         interval,
-        probe_after: silence_limit / 2,
+        probe_after: (silence_limit / 2).max(LEAST_INTERVAL),
         sent: born,
         probed: born,
         left,
