@@ -89,6 +89,8 @@ pub struct ReplicationReader {
     /// How long it has been waited since the server was last heard.
     silence: Duration,
     ended: bool,
+    /// Whether there is nothing more to be read.
+    failed: bool,
 }
 
 /// Adds up the time that is spent waiting, also when the wait is cancelled. Time in which nobody waits is not silence:
@@ -114,6 +116,7 @@ impl ReplicationReader {
             stream: Some((frames, link)),
             silence: Duration::ZERO,
             ended: false,
+            failed: false,
         }
     }
 
@@ -142,7 +145,13 @@ impl ReplicationReader {
     ///
     /// What the server says, or bytes that are not the protocol.
     pub fn try_next(&mut self) -> Result<Option<StreamMessage>, ReplicationError> {
-        let Some((frames, _)) = &mut self.stream else {
+        let popped = self.pop();
+        self.failed |= popped.is_err();
+        popped
+    }
+
+    fn pop(&mut self) -> Result<Option<StreamMessage>, ReplicationError> {
+        let Some((frames, link)) = &mut self.stream else {
             return Ok(None);
         };
         while !self.ended {
@@ -154,6 +163,7 @@ impl ReplicationReader {
                 // In its shutdown the server sends CommandComplete without CopyDone before.
                 b'c' | b'C' => {
                     self.ended = true;
+                    link.ended();
                     return Ok(Some(StreamMessage::End));
                 }
                 _ => aside(&frame)?,
@@ -194,17 +204,21 @@ impl ReplicationReader {
                 link.heard();
                 Ok(())
             }
-            Err(error @ (ReplicationError::Io { .. } | ReplicationError::StatusTask)) => {
-                Err(last_words(frames).await.unwrap_or(error))
+            Err(error) => {
+                self.failed = true;
+                let consequence = matches!(error, ReplicationError::Io { .. } | ReplicationError::StatusTask);
+                let reason = if consequence { last_words(frames).await } else { None };
+                Err(reason.unwrap_or(error))
             }
-            Err(error) => Err(error),
         }
     }
 }
 
 impl Drop for ReplicationReader {
     fn drop(&mut self) {
-        if let Some((frames, link)) = self.stream.take() {
+        if let Some((frames, link)) = self.stream.take()
+            && !self.failed
+        {
             link.leave(frames);
         }
     }
@@ -398,6 +412,26 @@ mod tests {
         drop(updates);
         sender.reply_requested(Lsn::ZERO);
         assert!(matches!(reader.next().await, Err(ReplicationError::Io { .. })));
+    }
+
+    #[tokio::test]
+    async fn after_an_error_leave_is_taken_without_waiting_for_the_server() {
+        let (mut reader, sender, sink, _updates) = reader(PATIENT);
+        drop(sink);
+        assert!(reader.next().await.is_err());
+        drop(reader);
+        let begun = Instant::now();
+        sender.finish().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(4));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_ended_the_stream_and_closed_is_not_an_error_at_the_end() {
+        let (mut reader, sender, mut sink, updates) = reader(PATIENT);
+        sink.write_all(b"C\0\0\0\x0BCOPY 0\0").await.unwrap();
+        assert_eq!(reader.next().await.unwrap(), StreamMessage::End);
+        drop((sink, updates, reader));
+        sender.finish().await.unwrap();
     }
 
     #[tokio::test]

@@ -22,6 +22,8 @@ use crate::lsn::Lsn;
 
 /// Progress is told this often at most, so that a fast stream does not become a stream of updates.
 const ADVANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// An interval of zero would make the task spin.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the server has to take the final update.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
 /// How much silence is borne where the server has no `wal_sender_timeout`.
@@ -56,6 +58,8 @@ struct Shared {
     /// The highest LSN that the server waits for us to confirm.
     awaited: AtomicU64,
     reply: AtomicBool,
+    /// The server has ended the stream.
+    ended: AtomicBool,
     wake: Notify,
     born: Instant,
     /// Milliseconds after `born` when something last came from the server.
@@ -80,6 +84,12 @@ impl Link {
         self.shared.heard.store(since, Ordering::Relaxed);
     }
 
+    /// The server has ended the stream.
+    pub fn ended(&self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Hands the stream over, to be read to its end.
     pub fn leave(self, frames: FrameReader<Source>) {
         // Nobody takes it if the task has ended; then there is nothing to wait for.
         drop(self.leftover.send(frames));
@@ -111,7 +121,8 @@ impl StatusSender {
     }
 
     /// Tells the server the latest confirmed LSN, and takes leave. If the reader has been dropped before, returns
-    /// only when the server has taken the update and let go of the slot; what it sent meanwhile is thrown away.
+    /// only when the server has taken the update and let go of the slot; what it sent meanwhile is thrown away. After an
+    /// error of the reader there is nothing to wait for.
     ///
     /// # Errors
     ///
@@ -145,6 +156,7 @@ where
         received: AtomicU64::new(options.start_lsn.as_u64()),
         awaited: AtomicU64::new(0),
         reply: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
         wake: Notify::new(),
         born,
         heard: AtomicU64::new(0),
@@ -152,10 +164,11 @@ where
     let (finish, finished) = oneshot::channel();
     let (failed, failure) = oneshot::channel();
     let (leftover, left) = oneshot::channel();
-    let silence_limit = options.wal_sender_timeout.unwrap_or(SILENCE_LIMIT);
-    let interval = options
-        .wal_sender_timeout
-        .map_or(options.status_interval, |limit| options.status_interval.min(limit / 3));
+    // Postgres writes "disabled" as 0.
+    let patience = options.wal_sender_timeout.filter(|limit| !limit.is_zero());
+    let silence_limit = patience.unwrap_or(SILENCE_LIMIT);
+    let interval = patience.map_or(options.status_interval, |limit| options.status_interval.min(limit / 3));
+    let interval = interval.max(LEAST_INTERVAL);
     let task = StatusTask {
         writing,
         out: BytesMut::new(),
@@ -165,7 +178,7 @@ where
         flush: options.start_lsn,
         satisfied: Lsn::ZERO,
         interval,
-        probe_after: silence_limit / 2,
+        probe_after: (silence_limit / 2).max(LEAST_INTERVAL),
         sent: born,
         probed: born,
         left,
@@ -212,7 +225,11 @@ impl<W: AsyncWrite + Unpin> StatusTask<W> {
         failed: oneshot::Sender<ReplicationError>,
     ) -> Result<(), ReplicationError> {
         match self.until_finished(finished).await {
-            Ok(()) => self.finish().await,
+            Ok(()) => match self.finish().await {
+                // In its shutdown a server has waited for us to confirm all, and may have closed since.
+                Err(error) if error.is_transient() && self.shared.ended.load(Ordering::Relaxed) => Ok(()),
+                outcome => outcome,
+            },
             // The reader is told; if it is gone, then whoever finishes.
             Err(error) => Err(failed.send(error).err().unwrap_or(ReplicationError::StatusTask)),
         }
@@ -287,7 +304,7 @@ impl<W: AsyncWrite + Unpin> StatusTask<W> {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<(), ReplicationError> {
+    async fn finish(&mut self) -> Result<(), ReplicationError> {
         self.put(StatusUpdate::Final);
         frontend::copy_done(&mut self.out);
         self.flush().await?;
