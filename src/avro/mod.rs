@@ -7,7 +7,10 @@
 //!
 //! LSNs are unsigned and an Avro long is signed: they are carried bit for bit, as Debezium does.
 
-#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::as_conversions)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::as_conversions)
+)]
 
 /// The reused buffers, and the records in them.
 pub mod batch;
@@ -27,6 +30,9 @@ pub mod name;
 mod schema;
 /// The `source` block.
 mod source;
+
+#[cfg(test)]
+mod tests;
 
 pub use batch::{Batch, Headers, MAX_HEADERS, Record};
 pub use encoder::TableEncoder;

@@ -5,8 +5,7 @@
 
 mod check;
 mod config;
-/// `walferry demo`.
-pub mod demo;
+mod demo;
 /// `walferry health`.
 pub mod health;
 mod logs;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -115,47 +116,45 @@ impl Ledger {
 
 /// The producer's context.
 pub(super) struct Context {
+    log: Log,
     pub(super) in_flight: Ledger,
     pub(super) observer: Arc<dyn DeliveryObserver>,
     delivered_records: AtomicU64,
     delivered_bytes: AtomicU64,
     down: AtomicBool,
-    notes: Mutex<Notes>,
-}
-
-#[derive(Default)]
-struct Notes {
+    fatal: AtomicBool,
     /// What the last connection failed with, since a request that waited for it just times out.
-    broker_error: Option<String>,
-    fatal: Option<String>,
+    broker_error: Mutex<Option<String>>,
 }
 
 impl Context {
     pub(super) fn new(observer: Arc<dyn DeliveryObserver>, max_in_flight: u64) -> Self {
         Context {
+            log: Log::default(),
             in_flight: Ledger::new(max_in_flight),
             observer,
             delivered_records: AtomicU64::new(0),
             delivered_bytes: AtomicU64::new(0),
             down: AtomicBool::new(false),
-            notes: Mutex::default(),
+            fatal: AtomicBool::new(false),
+            broker_error: Mutex::default(),
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_error(&self) -> MutexGuard<'_, Option<String>> {
+        self.broker_error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn fatal_reason(&self) -> String {
-        self.notes()
-            .fatal
-            .clone()
-            .unwrap_or_else(|| "the producer has failed".to_owned())
+    /// The producer has failed for good; told once.
+    pub(super) fn fatal(&self, reason: &str) {
+        if !self.fatal.swap(true, Ordering::Relaxed) {
+            self.observer.fatal(reason);
+        }
     }
 
     /// What the last connection failed with.
     pub(super) fn broker_error(&self) -> Option<String> {
-        self.notes().broker_error.clone()
+        self.last_error().clone()
     }
 
     pub(super) fn brokers_are_down(&self) -> bool {
@@ -167,7 +166,7 @@ impl Context {
         if self.down.swap(false, Ordering::Relaxed) {
             self.observer.brokers_up();
         }
-        self.notes().broker_error = None;
+        *self.last_error() = None;
     }
 
     /// Passes on what was delivered since the last call.
@@ -240,7 +239,12 @@ impl ProducerContext<NoCustomPartitioner> for Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
+        self.log.line(level, facility, message);
+        // A connection that breaks off is only logged; one that cannot be made is an error event as well.
+        if facility == "FAIL" {
+            let message = message.split_once("]: ").map_or(message, |(_, message)| message);
+            *self.last_error() = Some(message.to_owned());
+        }
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
@@ -249,30 +253,26 @@ impl ClientContext for Context {
 
     fn error(&self, error: rdkafka::error::KafkaError, reason: &str) {
         match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::Fatal) => {
-                // librdkafka's binding reports each error twice.
-                let first = self.notes().fatal.replace(reason.to_owned()).is_none();
-                if first {
-                    self.observer.fatal(reason);
-                }
-            }
             Some(RDKafkaErrorCode::AllBrokersDown) => {
                 if !self.down.swap(true, Ordering::Relaxed) {
                     let reason = self.broker_error().unwrap_or_else(|| reason.to_owned());
                     self.observer.brokers_down(&reason);
                 }
             }
-            _ => self.notes().broker_error = Some(reason.to_owned()),
+            _ => *self.last_error() = Some(reason.to_owned()),
         }
     }
 }
 
 /// The context of the client that creates topics.
-pub(super) struct AdminContext;
+#[derive(Default)]
+pub(super) struct AdminContext {
+    log: Log,
+}
 
 impl ClientContext for AdminContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
+        self.log.line(level, facility, message);
     }
 
     fn stats_raw(&self, _: &[u8]) {}
@@ -283,15 +283,42 @@ impl ClientContext for AdminContext {
     }
 }
 
-fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
-    use RDKafkaLogLevel::*;
-    match level {
-        Emerg | Alert | Critical | Error => {
-            tracing::error!(target: "walferry::kafka::librdkafka", facility, "{message}");
+/// A connection that cannot be made fails many times a second, each time with a line.
+const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// librdkafka's log, as tracing's.
+#[derive(Default)]
+struct Log {
+    /// When a failed connection was last a warning.
+    failure: Mutex<Option<Instant>>,
+}
+
+impl Log {
+    fn line(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        use RDKafkaLogLevel::*;
+        match (level, facility) {
+            // It is tried again by itself; that no broker is left is told to the observer.
+            (_, "FAIL") if self.failure_is_news() => {
+                tracing::warn!(target: "walferry::kafka::librdkafka", facility, "{message}");
+            }
+            (_, "FAIL") | (Debug, _) => {
+                tracing::debug!(target: "walferry::kafka::librdkafka", facility, "{message}");
+            }
+            (Emerg | Alert | Critical | Error, _) => {
+                tracing::error!(target: "walferry::kafka::librdkafka", facility, "{message}");
+            }
+            (Warning, _) => tracing::warn!(target: "walferry::kafka::librdkafka", facility, "{message}"),
+            (Notice | Info, _) => tracing::info!(target: "walferry::kafka::librdkafka", facility, "{message}"),
         }
-        Warning => tracing::warn!(target: "walferry::kafka::librdkafka", facility, "{message}"),
-        Notice | Info => tracing::info!(target: "walferry::kafka::librdkafka", facility, "{message}"),
-        Debug => tracing::debug!(target: "walferry::kafka::librdkafka", facility, "{message}"),
+    }
+
+    fn failure_is_news(&self) -> bool {
+        let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = last.is_none_or(|last| last.elapsed() >= FAILURE_INTERVAL);
+        if news {
+            *last = Some(Instant::now());
+        }
+        news
     }
 }
 

@@ -40,7 +40,7 @@ pub enum KafkaError {
         source: std::io::Error,
     },
     /// The cluster did not answer.
-    #[error("kafka did not answer a request for metadata ({code}){}", Last(last))]
+    #[error("kafka did not answer a request for metadata: {}", Last(last, *code))]
     Metadata {
         /// How the request ended.
         code: RDKafkaErrorCode,
@@ -97,13 +97,15 @@ pub enum KafkaError {
     Stopping,
 }
 
-struct Last<'a>(&'a Option<String>);
+/// The last connection's failure says more than that a request for want of one timed out.
+struct Last<'a>(&'a Option<String>, RDKafkaErrorCode);
 
 impl std::fmt::Display for Last<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0
-            .as_ref()
-            .map_or(Ok(()), |last| write!(f, "; the last connection: {last}"))
+        match self.0 {
+            Some(last) => f.write_str(last),
+            None => write!(f, "{}", self.1),
+        }
     }
 }
 
@@ -265,7 +267,9 @@ impl SendErrorKind {
     pub fn hint(&self) -> Option<String> {
         match self {
             SendErrorKind::TooLarge { .. } => Some(
-                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic with it.".to_owned(),
+                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic with it; both must stay \
+                 below the brokers' socket.request.max.bytes."
+                    .to_owned(),
             ),
             _ => None,
         }

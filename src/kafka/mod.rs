@@ -4,10 +4,11 @@
 //! writes a record twice, and nothing is given up by the clock. A record that Kafka refuses for good fails its
 //! ticket; so does one that is still queued when the producer goes away. No record is ever dropped in silence.
 //!
-//! What was handed over and not yet confirmed is bounded by [`KafkaSettings::max_in_flight`], and
-//! [`Producer::capacity`] is where the caller stops: it waits there instead of reading on, while whatever answers the
+//! What was handed over and not yet confirmed is bounded by `KafkaSettings::max_in_flight`, and
+//! `Producer::capacity` is where the caller stops: it waits there instead of reading on, while whatever answers the
 //! server's keepalives goes on by itself.
 //!
+//! After a fatal error (the observer is told) nothing is taken any more: the pipeline starts over with a new producer.
 //! librdkafka's delivery reports, errors and log arrive on a thread of this module's own. Properties by their names in
 //! librdkafka's `CONFIGURATION.md`.
 
@@ -212,7 +213,7 @@ impl Producer {
                     Some(RDKafkaErrorCode::QueueFull) => SendErrorKind::QueueFull,
                     Some(RDKafkaErrorCode::MessageSizeTooLarge) => SendErrorKind::TooLarge { size },
                     Some(RDKafkaErrorCode::Fatal) => SendErrorKind::Fatal {
-                        reason: context.fatal_reason(),
+                        reason: fatal_reason(&self.native).unwrap_or_default(),
                     },
                     _ => SendErrorKind::Refused { source: error },
                 };
@@ -263,12 +264,21 @@ const PURGE_LIMIT: Duration = Duration::from_secs(5);
 /// While no broker answers, how often one is asked, since an idle producer would not notice that it is back.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
+fn fatal_reason(native: &Native) -> Option<String> {
+    let (code, reason) = native.client().fatal_error()?;
+    Some(format!("{reason} ({code:?})"))
+}
+
 fn poll(native: &Native, stop: &AtomicBool) {
     let context = native.client().context();
     let mut asked = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         native.poll(TURN);
         context.report();
+        // The error event does not tell a fatal error from a passing one.
+        if let Some(reason) = fatal_reason(native) {
+            context.fatal(&reason);
+        }
         if context.brokers_are_down() && asked.elapsed() >= PROBE_INTERVAL {
             if native.client().fetch_metadata(None, Duration::from_millis(500)).is_ok() {
                 context.brokers_answer();

@@ -383,6 +383,25 @@ async fn a_record_that_the_broker_refuses_fails_its_ticket_by_kind() {
 }
 
 #[tokio::test]
+async fn a_fatal_error_is_told_once_and_ends_the_taking_of_records() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 1, 1).unwrap();
+    let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED; 8];
+    cluster.request_errors(RDKafkaApiKey::InitProducerId, &refused);
+    let seen = Arc::new(Seen::default());
+    let producer = Producer::new(&settings(&cluster.bootstrap_servers()), seen.clone()).unwrap();
+    seen.until(|told| !told.is_empty()).await;
+    let told = seen.told();
+    assert!(told.len() == 1 && told[0].starts_with("fatal "), "{told:?}");
+    let progress = Progress::new(Lsn::ZERO, Box::new(|_| ()));
+    let transaction = progress.begin(Lsn::new(16), 0).unwrap();
+    let error = producer.send("t", &record("k", "v"), transaction.ticket()).unwrap_err();
+    assert!(error.to_string().contains("Cluster authorization failed"), "{error}");
+    assert_eq!(error.kind.as_str(), "fatal");
+    error.ticket.failed("fatal");
+}
+
+#[tokio::test]
 async fn a_dropped_producer_fails_what_was_not_delivered() {
     let bench = Bench::new(&[("t", 1)], |_| ());
     for broker in 1..=3 {
@@ -488,4 +507,16 @@ fn a_wrong_property_is_named_and_its_value_is_not() {
             "{error:?}"
         );
     }
+}
+
+#[test]
+fn a_producer_can_be_shared_and_its_futures_moved_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    fn moved<T: Send>(_: T) {}
+    let producer = Producer::new(&settings("127.0.0.1:1"), Arc::new(Seen::default())).unwrap();
+    shared(&producer);
+    moved(producer.ensure_topic("t"));
+    moved(producer.capacity());
+    moved(producer.flush(Duration::ZERO));
+    moved(producer.probe());
 }

@@ -125,7 +125,8 @@ impl Topics {
             },
         };
         let admin = self.admin.get_or_try_init(async || {
-            AdminClient::from_config_and_context(&self.connection, AdminContext).map_err(KafkaError::from_client)
+            AdminClient::from_config_and_context(&self.connection, AdminContext::default())
+                .map_err(KafkaError::from_client)
         });
         let admin = admin.await?;
         let mut new = NewTopic::new(topic, self.partitions, TopicReplication::Fixed(self.replication_factor));

@@ -26,6 +26,10 @@ const LIMBS: usize = 54;
 ///
 /// Most values fit 64 bits and stay there; longer ones go on in limbs, on the stack too.
 #[derive(Debug, Clone, Copy)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack, and a box would allocate"
+)]
 enum Magnitude {
     Small(u64),
     Large { limbs: [u64; LIMBS], used: usize },

@@ -189,8 +189,8 @@ impl RegistryError {
                 "Check schema_registry.username and password, or bearer_token, and what they permit."
             }
             RegistryError::Incompatible { .. } => {
-                "Change the table back, or relax the compatibility level of the subject, and start again; nothing was \
-                 acknowledged past the change."
+                "Relax the compatibility level of the subject and start again: the changes wait in Postgres, and nothing \
+                 past this schema was acknowledged."
             }
             RegistryError::NotRegistered { .. } => {
                 "Register the schema (`walferry schema` prints it), or set schema_registry.register = true."

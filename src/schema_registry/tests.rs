@@ -361,3 +361,11 @@ async fn a_lookup_that_finds_nothing_says_what_to_do() {
     assert!(error.hint().unwrap().contains("schema_registry.register = true"));
     assert_eq!(server.requests()[0], "POST /api/subjects/a%2Fb%20c-value");
 }
+
+#[test]
+fn the_futures_can_be_moved_between_threads() {
+    fn moved<T: Send>(_: T) {}
+    let registry = registry(vec!["http://127.0.0.1:1".to_owned()], true, Auth::None);
+    moved(registry.schema_id("s", SCHEMA, &mut |_| ()));
+    moved(registry.probe());
+}

@@ -127,7 +127,7 @@ def renderer(schema):
     if logical == "local-timestamp-micros":
         return lambda v: timestamp(v, "")
     return {
-        "boolean": lambda v: "true" if v else "false",
+        "boolean": lambda v: "t" if v else "f",
         "int": str,
         "long": str,
         "float": lambda v: floating(v, True),
@@ -329,24 +329,17 @@ class Table:
         return sorted(rows, key=fingerprint)
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--brokers", required=True, help="example: 127.0.0.1:9092")
-    arguments.add_argument("--registry", required=True, help="example: http://127.0.0.1:8081/apis/ccompat/v7")
-    arguments.add_argument("--timeout", type=float, default=30.0, help="seconds without a record before giving up")
-    arguments.add_argument("--events", action="store_true", help="print the decoded events, in order of position, too")
-    arguments.add_argument("topics", nargs="+")
-    options = arguments.parse_args()
-
-    schemas, renderers, findings = Schemas(options.registry), Renderers(), Findings()
+def replay(records, topics, schemas, with_events=False):
+    """Judges the records and replays them; what main prints."""
+    renderers, findings = Renderers(), Findings()
     events = {}
     highest = {}
     newest_of_key = {}
     last_delete = {}
-    topics = {topic: collections.Counter() for topic in options.topics}
+    counted = {topic: collections.Counter() for topic in topics}
     headers_seen = collections.Counter()
-    for topic, partition, offset, key, value, headers in read(options.brokers, options.topics, options.timeout):
-        counts = topics[topic]
+    for topic, partition, offset, key, value, headers in records:
+        counts = counted[topic]
         counts["records"] += 1
         for name, _ in headers:
             headers_seen[name] += 1
@@ -383,9 +376,9 @@ def main():
                 findings.add("order_of_key", f"{where}: {place(event.position)} after {place(before)}")
             newest_of_key[topic, key] = event.position
     for topic, _ in last_delete:
-        topics[topic]["deletes_without_tombstone"] += 1
+        counted[topic]["deletes_without_tombstone"] += 1
 
-    tables = {topic: Table() for topic in options.topics}
+    tables = {topic: Table() for topic in topics}
     expected, previous, transactions = 0, None, 0
     ordered = sorted(events)
     for position in ordered:
@@ -400,19 +393,19 @@ def main():
             tables[event.topic].apply(event, findings)
 
     result = {
-        "records": sum(counts["records"] for counts in topics.values()),
+        "records": sum(counts["records"] for counts in counted.values()),
         "changes": len(events),
-        "duplicates": sum(counts["duplicates"] for counts in topics.values()),
+        "duplicates": sum(counts["duplicates"] for counts in counted.values()),
         "transactions": transactions,
         "headers": dict(headers_seen),
         "faults": dict(findings.counts),
         "samples": dict(findings.samples),
         "topics": {
-            topic: {"counts": dict(topics[topic]), "key": tables[topic].key_columns, "rows": tables[topic].result()}
-            for topic in options.topics
+            topic: {"counts": dict(counted[topic]), "key": tables[topic].key_columns, "rows": tables[topic].result()}
+            for topic in topics
         },
     }
-    if options.events:
+    if with_events:
         result["events"] = [
             {
                 "topic": events[p].topic,
@@ -426,7 +419,19 @@ def main():
             }
             for p in ordered
         ]
-    json.dump(result, sys.stdout)
+    return result
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--brokers", required=True, help="example: 127.0.0.1:9092")
+    arguments.add_argument("--registry", required=True, help="example: http://127.0.0.1:8081/apis/ccompat/v7")
+    arguments.add_argument("--timeout", type=float, default=30.0, help="seconds without a record before giving up")
+    arguments.add_argument("--events", action="store_true", help="print the decoded events, in order of position, too")
+    arguments.add_argument("topics", nargs="+")
+    options = arguments.parse_args()
+    records = read(options.brokers, options.topics, options.timeout)
+    json.dump(replay(records, options.topics, Schemas(options.registry), options.events), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,6 @@
+// Counting and slicing of test data; a panic here is a failed test.
+#![allow(clippy::arithmetic_side_effects)]
+
 mod encode;
 mod faults;
 mod golden;

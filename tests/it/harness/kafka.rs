@@ -1,0 +1,165 @@
+//! Kafka: the shared broker, or a private one that can be killed, frozen and started again on its port and data.
+
+use super::{Env, eventually, free_port, fresh, run, signal, tail, test_env_script};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rustix::process::Signal;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+pub struct Kafka {
+    pub address: String,
+    private: Option<(PathBuf, Option<Child>)>,
+}
+
+impl Kafka {
+    pub fn shared() -> Self {
+        Kafka {
+            address: Env::get().kafka.clone(),
+            private: None,
+        }
+    }
+
+    /// A broker of the test's own, ready.
+    pub async fn private() -> Self {
+        let dir = Env::get().private_dir(&fresh("kafka"));
+        let (port, controller) = (free_port(), free_port());
+        run(Command::new(test_env_script())
+            .arg("kafka-init")
+            .arg(&dir)
+            .args([port.to_string(), controller.to_string()]));
+        let mut kafka = Kafka {
+            address: format!("127.0.0.1:{port}"),
+            private: Some((dir, None)),
+        };
+        kafka.start();
+        kafka.ready().await;
+        kafka
+    }
+
+    pub fn start(&mut self) {
+        let (dir, child) = self.private.as_mut().expect("a private broker");
+        let env = Env::get();
+        let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
+        let started = Command::new(&env.java)
+            .args([
+                "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                "-cp",
+            ])
+            .arg(env.kafka_lib.join("*"))
+            .args(["kafka.Kafka", "server.properties"])
+            .current_dir(&*dir)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        std::fs::write(dir.join("pid"), started.id().to_string()).unwrap();
+        *child = Some(started);
+    }
+
+    /// Waits until the broker answers.
+    pub async fn ready(&self) {
+        let address = self.address.clone();
+        let log = self.log();
+        eventually(
+            &format!("Kafka answers at {address}\n{log}"),
+            Duration::from_secs(90),
+            async || {
+                let address = address.clone();
+                tokio::task::spawn_blocking(move || {
+                    let consumer: BaseConsumer = ClientConfig::new()
+                        .set("bootstrap.servers", &address)
+                        .set("log_level", "0")
+                        .create()
+                        .unwrap();
+                    consumer
+                        .fetch_metadata(None, Duration::from_secs(2))
+                        .is_ok_and(|m| !m.brokers().is_empty())
+                })
+                .await
+                .unwrap()
+                .then_some(())
+            },
+        )
+        .await;
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.private
+            .as_mut()
+            .and_then(|(_, child)| child.as_mut())
+            .expect("a private broker that runs")
+    }
+
+    pub fn kill(&mut self) {
+        let child = self.child();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.private.as_mut().expect("a private broker").1 = None;
+    }
+
+    /// The process stops, its sockets stay: as if the network swallowed everything.
+    pub fn freeze(&mut self) {
+        signal(self.child(), Signal::STOP);
+    }
+
+    pub fn thaw(&mut self) {
+        signal(self.child(), Signal::CONT);
+    }
+
+    fn log(&self) -> String {
+        self.private
+            .as_ref()
+            .map(|(dir, _)| tail(&dir.join("log"), 30))
+            .unwrap_or_default()
+    }
+
+    pub async fn create_topic(&self, topic: &str, partitions: i32) {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &self.address)
+            .create()
+            .unwrap();
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        for result in admin.create_topics([&new], &AdminOptions::new()).await.unwrap() {
+            result.unwrap();
+        }
+    }
+
+    /// The topics whose name begins so, sorted.
+    pub async fn topics(&self, prefix: &str) -> Vec<String> {
+        let (address, prefix) = (self.address.clone(), prefix.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", &address).create().unwrap();
+            let metadata = consumer.fetch_metadata(None, Duration::from_secs(10)).unwrap();
+            let mut names: Vec<String> = metadata
+                .topics()
+                .iter()
+                .map(|t| t.name().to_owned())
+                .filter(|n| n.starts_with(&prefix))
+                .collect();
+            names.sort();
+            names
+        })
+        .await
+        .unwrap()
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        if let Some((dir, child)) = &mut self.private {
+            if let Some(child) = child {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            if !std::thread::panicking() {
+                let _ = std::fs::remove_dir_all(dir);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A TCP proxy in front of a server: forwards, swallows, refuses, or cuts.
+
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// What happens to bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    Forward,
+    /// Nothing passes and nothing is closed, as when a firewall drops packets.
+    BlackHole,
+    /// Connections end, and new ones end at once.
+    Refuse,
+}
+
+pub struct Proxy {
+    pub port: u16,
+    link: watch::Sender<Link>,
+    accept: JoinHandle<()>,
+    connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Proxy {
+    pub async fn start(target_port: u16) -> Self {
+        Self::with(target_port, false).await
+    }
+
+    /// Like a connection pooler that knows nothing of replication: drops that parameter from the startup message.
+    pub async fn pooler(target_port: u16) -> Self {
+        Self::with(target_port, true).await
+    }
+
+    async fn with(target_port: u16, pooler: bool) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", super::free_port())).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (link, watching) = watch::channel(Link::Forward);
+        let connections: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
+        let tasks = connections.clone();
+        let accept = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if *watching.borrow() == Link::Refuse {
+                    continue;
+                }
+                let watching = watching.clone();
+                let task = tokio::spawn(async move {
+                    // An end of either side, or of the link, ends both.
+                    let _ = connection(client, target_port, pooler, watching).await;
+                });
+                tasks.lock().unwrap().push(task);
+            }
+        });
+        Proxy {
+            port,
+            link,
+            accept,
+            connections,
+        }
+    }
+
+    pub fn set(&self, link: Link) {
+        self.link.send_replace(link);
+        if link == Link::Refuse {
+            self.cut();
+        }
+    }
+
+    /// Closes every connection there is; new ones are taken.
+    pub fn cut(&self) {
+        for task in self.connections.lock().unwrap().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accept.abort();
+        self.cut();
+    }
+}
+
+async fn connection(
+    mut client: TcpStream,
+    target_port: u16,
+    pooler: bool,
+    link: watch::Receiver<Link>,
+) -> std::io::Result<()> {
+    let mut passing = link.clone();
+    if passing.wait_for(|l| *l != Link::BlackHole).await.is_err() {
+        return Ok(());
+    }
+    let mut server = TcpStream::connect(("127.0.0.1", target_port)).await?;
+    if pooler {
+        startup_without_replication(&mut client, &mut server).await?;
+    }
+    let (client_read, client_write) = client.into_split();
+    let (server_read, server_write) = server.into_split();
+    tokio::select! {
+        ended = pump(client_read, server_write, link.clone()) => ended,
+        ended = pump(server_read, client_write, link) => ended,
+    }
+}
+
+async fn pump(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    mut link: watch::Receiver<Link>,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        // Swallowing is not reading: the sender's window fills, as it does on a dead network.
+        if link.wait_for(|l| *l == Link::Forward).await.is_err() {
+            return Ok(());
+        }
+        let n = from.read(&mut buffer).await?;
+        if n == 0 {
+            return Ok(());
+        }
+        if link.wait_for(|l| *l == Link::Forward).await.is_err() {
+            return Ok(());
+        }
+        to.write_all(&buffer[..n]).await?;
+    }
+}
+
+/// Forwards the startup message without its `replication` parameter.
+async fn startup_without_replication(client: &mut TcpStream, server: &mut TcpStream) -> std::io::Result<()> {
+    let length = client.read_u32().await?;
+    let mut body = vec![0; length as usize - 4];
+    client.read_exact(&mut body).await?;
+    let (protocol, parameters) = body.split_at(4);
+    let words: Vec<&[u8]> = parameters.split(|b| *b == 0).collect();
+    let mut kept = protocol.to_vec();
+    for pair in words
+        .chunks_exact(2)
+        .filter(|pair| !pair[0].is_empty() && pair[0] != b"replication")
+    {
+        kept.extend_from_slice(pair[0]);
+        kept.push(0);
+        kept.extend_from_slice(pair[1]);
+        kept.push(0);
+    }
+    kept.push(0);
+    server.write_u32(u32::try_from(kept.len()).unwrap() + 4).await?;
+    server.write_all(&kept).await
+}

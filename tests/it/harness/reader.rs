@@ -1,0 +1,115 @@
+//! What the independent reader made of the topics.
+
+use super::postgres::Row;
+use super::{Database, Env};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[derive(Deserialize)]
+pub struct Reading {
+    pub records: u64,
+    /// Positions that were seen.
+    pub changes: u64,
+    /// Records whose position had been seen before.
+    pub duplicates: u64,
+    pub transactions: u64,
+    /// By kind: order, gaps, repeats that differ, changes that fit no row. None in a good run.
+    pub faults: BTreeMap<String, u64>,
+    pub samples: BTreeMap<String, Vec<String>>,
+    pub topics: BTreeMap<String, Topic>,
+    #[serde(default)]
+    pub events: Vec<Event>,
+    pub headers: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+pub struct Topic {
+    pub counts: BTreeMap<String, u64>,
+    pub key: Option<Vec<String>>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct Event {
+    pub topic: String,
+    pub commit_lsn: String,
+    pub ordinal: u64,
+    pub op: String,
+    pub key: Option<Row>,
+    pub before: Option<Row>,
+    pub after: Option<Row>,
+    pub unchanged: Vec<String>,
+}
+
+/// Reads these topics from their beginning to their present end.
+pub async fn read(brokers: &str, topics: &[String]) -> Reading {
+    replay(brokers, topics, &[]).await
+}
+
+/// The same, with every event spelt out.
+pub async fn read_events(brokers: &str, topics: &[String]) -> Reading {
+    replay(brokers, topics, &["--events"]).await
+}
+
+async fn replay(brokers: &str, topics: &[String], flags: &[&str]) -> Reading {
+    let env = Env::get();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reader/replay.py");
+    let output = tokio::process::Command::new(&env.python)
+        .arg(script)
+        .args(flags)
+        .args(["--brokers", brokers, "--registry", &env.registry])
+        .args(topics)
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "the reader failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+impl Reading {
+    #[track_caller]
+    pub fn is_faultless(&self) {
+        assert!(self.faults.is_empty(), "{:?}\n{:#?}", self.faults, self.samples);
+    }
+
+    /// The replayed table is Postgres's own.
+    pub async fn equals(&self, database: &Database<'_>, table: &str, topic: &str) {
+        let count = |rows: Vec<Row>| {
+            let mut bag: BTreeMap<Row, i64> = BTreeMap::new();
+            for row in rows {
+                *bag.entry(row).or_default() += 1;
+            }
+            bag
+        };
+        let expected = count(database.rows(&format!("SELECT * FROM {table}")).await);
+        let found = count(self.topics[topic].rows.clone());
+        if expected != found {
+            let missing: Vec<_> = expected
+                .iter()
+                .filter(|(row, n)| found.get(row) != Some(n))
+                .take(3)
+                .collect();
+            let extra: Vec<_> = found
+                .iter()
+                .filter(|(row, n)| expected.get(row) != Some(n))
+                .take(3)
+                .collect();
+            panic!(
+                "{table} differs from {topic}: {} distinct rows in Postgres, {} replayed\nPostgres: {missing:#?}\nKafka: {extra:#?}\n{:#?}",
+                expected.len(),
+                found.len(),
+                self.samples
+            );
+        }
+    }
+
+    /// Of one topic and kind of operation.
+    pub fn events_of<'a>(&'a self, topic: &'a str, op: &'a str) -> impl Iterator<Item = &'a Event> {
+        self.events.iter().filter(move |e| e.topic == topic && e.op == op)
+    }
+}

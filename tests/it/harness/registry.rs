@@ -1,0 +1,83 @@
+//! The schema registry, and plain HTTP.
+
+use super::Env;
+use serde_json::Value;
+use std::time::Duration;
+
+/// One request; the status and the body.
+///
+/// # Errors
+/// When there is no answer.
+pub async fn http(method: &str, url: &str, body: Option<&Value>) -> Result<(u16, String), reqwest::Error> {
+    static PROVIDER: std::sync::Once = std::sync::Once::new();
+    // The client wants one even where no TLS is spoken; another test may have set it.
+    PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(10))
+        .build()?;
+    let mut request = client.request(method.parse().unwrap(), url);
+    if let Some(body) = body {
+        request = request
+            .header("content-type", "application/vnd.schemaregistry.v1+json")
+            .body(body.to_string());
+    }
+    let answer = request.send().await?;
+    Ok((answer.status().as_u16(), answer.text().await?))
+}
+
+/// The shared registry, by its Confluent API.
+pub struct Registry {
+    pub url: String,
+}
+
+impl Registry {
+    pub fn shared() -> Self {
+        Registry {
+            url: Env::get().registry.clone(),
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        let authority = self.url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+        authority.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// The same registry, seen through a proxy.
+    pub fn url_through(&self, port: u16) -> String {
+        self.url.replace(&format!(":{}/", self.port()), &format!(":{port}/"))
+    }
+
+    pub async fn register(&self, subject: &str, schema: &Value) {
+        let body = serde_json::json!({ "schema": schema.to_string() });
+        let (status, answer) = http(
+            "POST",
+            &format!("{}/subjects/{subject}/versions", self.url),
+            Some(&body),
+        )
+        .await
+        .unwrap();
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// How many versions the subject has.
+    pub async fn versions(&self, subject: &str) -> usize {
+        let (status, answer) = http("GET", &format!("{}/subjects/{subject}/versions", self.url), None)
+            .await
+            .unwrap();
+        if status == 404 {
+            return 0;
+        }
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<Vec<u64>>(&answer).unwrap().len()
+    }
+
+    /// `BACKWARD`, `FULL`, …: what a new version of the subject must be to the older ones.
+    pub async fn compatibility(&self, subject: &str, level: &str) {
+        let body = serde_json::json!({ "compatibility": level });
+        let (status, answer) = http("PUT", &format!("{}/config/{subject}", self.url), Some(&body))
+            .await
+            .unwrap();
+        assert_eq!(status, 200, "{answer}");
+    }
+}

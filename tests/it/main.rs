@@ -1,0 +1,23 @@
+//! End to end: the built binary between real servers, read by an independent reader.
+//!
+//! `scripts/test` starts the servers; `scripts/test-env up DIR` does for one test by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test panics to fail, and prints what a failure needs"
+)]
+
+mod harness;
+mod workload;
+
+mod crash;
+mod idle;
+mod outage;
+mod pair;
+mod refusals;
+mod servers;
+mod smoke;
+mod versions;
