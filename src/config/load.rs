@@ -124,7 +124,7 @@ impl Judge {
         for key in KEYS {
             let default = match key.default {
                 Default::Is(text) => text.to_owned(),
-                Default::Name { .. } => self.from_name(key),
+                Default::Name { .. } => self.name_for(key),
                 Default::Required { .. } => String::new(),
             };
             let read = match self.found.get(key.path) {
@@ -149,7 +149,7 @@ impl Judge {
         }
     }
 
-    fn from_name(&self, key: &Key) -> String {
+    fn name_for(&self, key: &Key) -> String {
         let name = self.text("name");
         if key.path == "postgres.database" {
             name

@@ -337,7 +337,9 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 fn show_size(value: u64) -> String {
-    let fits = SIZES.iter().find(|(_, factor)| value >= *factor && value % factor == 0);
+    let fits = SIZES
+        .iter()
+        .find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
     let (unit, factor) = fits.copied().unwrap_or(("B", 1));
     format!("{}{unit}", value / factor)
 }
