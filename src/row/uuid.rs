@@ -7,40 +7,9 @@ use super::integer::exact;
 #[inline]
 pub fn check_text(text: &[u8]) -> Result<&[u8; 36], ValueError> {
     let text: &[u8; 36] = text.try_into().map_err(|_| ValueError::Malformed)?;
-    let [
-        a @ ..,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-    ] = text
-    else {
+    if ![8, 13, 18, 23].iter().all(|at| text.get::<usize>(*at) == Some(&b'-')) {
         return Err(ValueError::Malformed);
-    };
+    }
     // Without a branch for each byte, so that it is done many bytes at a time.
     let hexadecimal = text.iter().fold(true, |all, byte| {
         all & ((byte.wrapping_sub(b'0') < 10) | (byte.wrapping_sub(b'a') < 6) | (*byte == b'-'))
