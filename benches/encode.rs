@@ -2,6 +2,8 @@
 //!
 //! A row is an order of ten columns, about 160 bytes as Postgres sends it in text. `cargo bench --bench encode`.
 
+#![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "the input is a constant")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 

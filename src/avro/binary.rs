@@ -1,5 +1,6 @@
 //! Avro's binary encoding: longs are zigzag varints, strings and bytes have their length before them.
 
+use crate::lsn::Lsn;
 use crate::row::ValueError;
 
 /// Appends a long (or an int, which is encoded alike).
@@ -92,6 +93,30 @@ pub(super) fn put_decimal(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(buffer.get(buffer.len().saturating_sub(digits)..).unwrap_or_default());
 }
 
+/// Appends an LSN as Postgres prints it, `X/X`.
+pub(super) fn put_lsn(lsn: Lsn, out: &mut Vec<u8>) {
+    let [a, b, c, d, e, f, g, h] = lsn.as_u64().to_be_bytes();
+    put_hexadecimal(u32::from_be_bytes([a, b, c, d]), out);
+    out.push(b'/');
+    put_hexadecimal(u32::from_be_bytes([e, f, g, h]), out);
+}
+
+fn put_hexadecimal(value: u32, out: &mut Vec<u8>) {
+    let mut buffer = [b'0'; 8];
+    let mut rest = value;
+    let mut digits = 0usize;
+    for place in buffer.iter_mut().rev() {
+        let nibble = low_byte(u64::from(rest & 0xf));
+        *place = nibble.wrapping_add(if nibble < 10 { b'0' } else { b'A'.wrapping_sub(10) });
+        rest = rest.wrapping_shr(4);
+        digits = digits.wrapping_add(1);
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(buffer.get(buffer.len().saturating_sub(digits)..).unwrap_or_default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +166,15 @@ mod tests {
             let mut out = Vec::new();
             put_decimal(value, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn lsns_are_printed_as_postgres_does() {
+        for value in [0, 0xA, 0x10, 0x16_B374_D848, 0x1_0000_0000, u64::MAX] {
+            let mut out = Vec::new();
+            put_lsn(Lsn::new(value), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), Lsn::new(value).to_string());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::relation::{PgType, Relation, ReplicaIdentity};
 use crate::row::ValueKind;
 
 use super::batch::Batch;
-use super::binary::{put_bytes, put_decimal, put_length, put_long};
+use super::binary::{put_bytes, put_decimal, put_length, put_long, put_lsn};
 use super::error::{BadRow, CompileError, Reason};
 use super::field::{put_binary, put_text};
 use super::name::namespace;
@@ -590,10 +590,4 @@ impl TableEncoder {
         }
         bytes.push(b']');
     }
-}
-
-/// `X/X`.
-fn put_lsn(lsn: Lsn, bytes: &mut Vec<u8>) {
-    use std::io::Write;
-    let _infallible = write!(bytes, "{lsn}");
 }

@@ -3,50 +3,17 @@
 use super::ValueError;
 use super::integer::exact;
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
 /// Checks the text form: 32 lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 #[inline]
 pub fn check_text(text: &[u8]) -> Result<&[u8; 36], ValueError> {
     let text: &[u8; 36] = text.try_into().map_err(|_| ValueError::Malformed)?;
-    let [
-        a @ ..,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        b'-',
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-    ] = text
-    else {
+    if ![8, 13, 18, 23].iter().all(|at| text.get::<usize>(*at) == Some(&b'-')) {
         return Err(ValueError::Malformed);
-    };
-    let hexadecimal = a
-        .iter()
-        .chain(text.iter().skip(a.len()))
-        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'));
+    }
+    // Without a branch for each byte, so that it is done many bytes at a time.
+    let hexadecimal = text.iter().fold(true, |all, byte| {
+        all & ((byte.wrapping_sub(b'0') < 10) | (byte.wrapping_sub(b'a') < 6) | (*byte == b'-'))
+    });
     if hexadecimal {
         Ok(text)
     } else {
@@ -58,20 +25,28 @@ pub fn check_text(text: &[u8]) -> Result<&[u8; 36], ValueError> {
 #[inline]
 pub fn text_from_binary(bytes: &[u8]) -> Result<[u8; 36], ValueError> {
     let bytes: [u8; 16] = exact(bytes)?;
+    let mut digits = [0u8; 32];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+        *pair = [digit(byte.wrapping_shr(4)), digit(byte & 0xf)];
+    }
     let mut text = [b'-'; 36];
-    let mut places = text
-        .iter_mut()
-        .enumerate()
-        .filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23))
-        .map(|(_, place)| place);
-    for byte in bytes {
-        for nibble in [byte.wrapping_shr(4), byte & 0xf] {
-            if let (Some(place), Some(&digit)) = (places.next(), HEX.get(usize::from(nibble))) {
-                *place = digit;
-            }
+    for (place, group) in [
+        (0..8, 0..8),
+        (9..13, 8..12),
+        (14..18, 12..16),
+        (19..23, 16..20),
+        (24..36, 20..32),
+    ] {
+        if let (Some(place), Some(group)) = (text.get_mut(place), digits.get(group)) {
+            place.copy_from_slice(group);
         }
     }
     Ok(text)
+}
+
+#[inline]
+fn digit(nibble: u8) -> u8 {
+    nibble.wrapping_add(if nibble < 10 { b'0' } else { b'a'.wrapping_sub(10) })
 }
 
 #[cfg(test)]
