@@ -249,7 +249,7 @@ pub const KEYS: &[Key] = &[
         "kafka.topic",
         Kind::Text,
         "{name}.{schema}.{table}",
-        "The topic of a table. {schema} and {table} must be in it; characters that Kafka forbids are escaped.",
+        "The topic of a table. {schema} and {table} must be in it, with a dot between; characters that Kafka forbids are escaped.",
     ),
     key(
         "kafka.create_topics",

@@ -17,6 +17,7 @@ use super::secret::{REDACTED, Secret};
 use super::settings::*;
 use super::source::{self, FoundKeys};
 use super::value::{self, Raw, Value};
+use crate::envelope::TopicTemplate;
 use crate::kafka::refused_property;
 
 /// The environment variable that names the file.
@@ -399,8 +400,12 @@ impl Judge {
             );
         }
         let topic = self.text("kafka.topic");
-        if let Err(problem) = check_topic(&topic) {
-            self.fault("kafka.topic", &problem, "such as \"{name}.{schema}.{table}\"");
+        if let Err(error) = topic.parse::<TopicTemplate>() {
+            self.fault(
+                "kafka.topic",
+                &format!("is no template: {error}"),
+                "such as \"{name}.{schema}.{table}\"",
+            );
         }
         if self.integer("kafka.replication_factor") == 0 {
             self.fault(
@@ -680,24 +685,6 @@ fn identifier(name: &str) -> String {
 
 fn is_topic_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
-}
-
-/// Two tables must never share a topic, so both their names must be in it.
-fn check_topic(template: &str) -> Result<(), String> {
-    let mut rest = template.to_owned();
-    for placeholder in ["{name}", "{schema}", "{table}"] {
-        if placeholder != "{name}" && !template.contains(placeholder) {
-            return Err(format!(
-                "does not contain {placeholder}, so that tables would share a topic"
-            ));
-        }
-        rest = rest.replace(placeholder, "");
-    }
-    match rest.chars().find(|c| !is_topic_character(*c)) {
-        Some('{' | '}') => Err("has a placeholder that is not {name}, {schema} or {table}".to_owned()),
-        Some(c) => Err(format!("has {c:?}, which Kafka forbids in a topic")),
-        None => Ok(()),
-    }
 }
 
 /// Reads a secret; line breaks at the end are the editor's.

@@ -140,7 +140,7 @@ fn every_key_is_read() {
          sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"\nconnect_timeout = \"500ms\"\n\
          [replication]\nslot = \"s\"\npublication = \"P\"\ncreate_slot = false\ncreate_publication = false\n\
          tables = [\"a.b\"]\nexclude_tables = [\"a.c\"]\nformat = \"binary\"\nstatus_interval = \"1s\"\n\
-         [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}-{{table}}\"\ncreate_topics = false\n\
+         [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
          partitions = 12\nreplication_factor = 3\ntopic_config = {{ \"cleanup.policy\" = \"compact\" }}\n\
          properties = {{ \"linger.ms\" = 5, \"socket.keepalive.enable\" = true }}\ntombstones = false\ntruncate = \"skip\"\n\
          [delivery]\nmax_in_flight = \"1GiB\"\n\
@@ -179,7 +179,7 @@ fn every_key_is_read() {
             },
             kafka: Kafka {
                 bootstrap_servers: "k1:9092,k2:9092".to_owned(),
-                topic: "x-{schema}-{table}".to_owned(),
+                topic: "x-{schema}.{table}".to_owned(),
                 create_topics: false,
                 partitions: 12,
                 replication_factor: 3,
@@ -478,14 +478,17 @@ fn what_cannot_be_used_is_refused_with_the_reason() {
             "has a double quote that is never closed",
         ),
         ("[kafka]\nbootstrap_servers = \"a,,b\"", "has an empty server"),
-        ("[kafka]\ntopic = \"{name}.{table}\"", "does not contain {schema}"),
+        (
+            "[kafka]\ntopic = \"{name}.{table}\"",
+            "{schema} must stand in it exactly once",
+        ),
         (
             "[kafka]\ntopic = \"{schema}.{table}.{db}\"",
-            "has a placeholder that is not {name}, {schema} or {table}",
+            "\"{db}\" is not a placeholder",
         ),
         (
             "[kafka]\ntopic = \"{schema}/{table}\"",
-            "has '/', which Kafka forbids in a topic",
+            "'/' may not stand in a topic's name",
         ),
         (
             "[kafka]\nreplication_factor = 0",
