@@ -47,7 +47,13 @@ async fn kafka_away_for_90_seconds_keeps_the_replication_connection_and_bounds_m
     assert_eq!(database.walsender(walferry.slot()).await, Some(walsender));
     let memory = walferry.peak_memory_mib();
     assert!(memory < MEMORY_MIB, "{memory} MiB");
-    assert_eq!(walferry.metrics().await.value("walferry_reconnects_total"), 0.0);
+    assert_eq!(
+        walferry
+            .metrics()
+            .await
+            .series("walferry_reconnects_total{peer=\"postgres\"}"),
+        0.0
+    );
     let reading = verify(&database, &kafka.address, &name, committed).await;
     assert_eq!(reading.duplicates, 0, "nothing was sent again");
 }
@@ -109,7 +115,13 @@ async fn postgres_stops_fast_within_5_seconds_and_is_found_again() {
         database.reconnect().await;
         walferry.ready(Duration::from_secs(60)).await;
     }
-    assert!(walferry.metrics().await.value("walferry_reconnects_total") >= 3.0);
+    assert!(
+        walferry
+            .metrics()
+            .await
+            .series("walferry_reconnects_total{peer=\"postgres\"}")
+            >= 3.0
+    );
     let workload = Workload::start(&database, 2, 2_000, seed).await;
     committed += workload.done().await;
     database

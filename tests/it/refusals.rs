@@ -235,7 +235,7 @@ async fn a_schema_that_the_registry_refuses_stops_with_the_difference() {
     database.execute("INSERT INTO t VALUES (1, 'x')").await;
     let exit = walferry.end(SOON).await;
     assert_eq!(exit.code, Some(1), "{}", exit.stderr);
-    exit.says(&[&subject, "409", "mandatory"]);
+    exit.says(&[&subject, "incompatible", "mandatory"]);
     assert_eq!(registry.versions(&subject).await, 1);
     assert!(
         database

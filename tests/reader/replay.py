@@ -277,6 +277,8 @@ class Table:
     def __init__(self):
         self.key_columns = None
         self.rows = {}
+        # The row that the last delete removed, and where: a changed key moves what was not sent to the new key.
+        self.removed = (None, None)
         self.bag = collections.Counter()
 
     def apply(self, event, findings):
@@ -291,19 +293,24 @@ class Table:
         self.key_columns = list(event.key)
         key = fingerprint(event.key)
         if event.op == "d":
-            if self.rows.pop(key, None) is None:
+            removed = self.rows.pop(key, None)
+            if removed is None:
                 findings.add("deletes_of_nothing", where)
+            self.removed = (event.position, removed)
             return
         if event.after is None:
             findings.add("changes_without_after", where)
             return
         after = dict(event.after)
-        old = self.rows.get(key)
+        old = source = self.rows.get(key)
+        commit, ordinal = event.position
+        if event.op == "c" and self.removed[0] == (commit, ordinal - 1):
+            source = self.removed[1]
         for column in event.unchanged:
-            if old is None or column not in old:
+            if source is None or column not in source:
                 findings.add("unchanged_of_nothing", f"{where} {column}")
             else:
-                after[column] = old[column]
+                after[column] = source[column]
         if event.op == "c" and old is not None:
             findings.add("creates_over_a_row", where)
         if event.op == "u" and old is None:

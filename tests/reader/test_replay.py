@@ -93,6 +93,16 @@ class Replay(unittest.TestCase):
         self.assertEqual((found["changes"], found["duplicates"], found["transactions"]), (4, 0, 3))
         self.assertEqual(found["topics"][TOPIC]["rows"], [{"id": "1", "grö": "a", "price": "-0.01"}])
 
+    def test_a_changed_key_moves_what_was_not_sent(self):
+        found = judge(
+            event("c", (10, 0), after=row(1, "a")),
+            event("d", (20, 0), before=row(1, None)),
+            tombstone(1),
+            event("c", (20, 1), after=row(2, None), unchanged=["grö"]),
+        )
+        self.assertEqual(found["faults"], {})
+        self.assertEqual(found["topics"][TOPIC]["rows"], [{"id": "2", "grö": "a", "price": "12.34"}])
+
     def test_a_truncate_empties_the_table(self):
         found = judge(event("c", (10, 0), after=row(1)), event("t", (20, 0)))
         self.assertEqual((found["faults"], found["topics"][TOPIC]["rows"]), ({}, []))

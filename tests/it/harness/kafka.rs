@@ -47,7 +47,9 @@ impl Kafka {
         let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
         let started = Command::new(&env.java)
             .args([
-                "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                "-Xmx512m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp",
             ])

@@ -212,7 +212,12 @@ impl Metrics {
         )
     }
 
-    /// One series with its labels, or the sum of all series of that name.
+    /// One series, labels and all; 0 while it has not been counted.
+    pub fn series(&self, series: &str) -> f64 {
+        self.0.get(series).copied().unwrap_or_default()
+    }
+
+    /// The sum of all series of that name.
     #[track_caller]
     pub fn value(&self, name: &str) -> f64 {
         let labelled = format!("{name}{{");
