@@ -56,14 +56,13 @@ impl Registry {
     }
 
     /// Takes in a Type message. It says only a name, so a type that is remembered under another one was renamed and has
-    /// to be asked for again.
+    /// to be asked for again. (Of a domain the servers send its own oid with the name of its base type, which says nothing.)
     pub fn describe_type(&mut self, message: &TypeMessage<'_>) {
-        let namespace = qualified_namespace(message.namespace);
-        if self
-            .types
-            .get(&message.oid)
-            .is_some_and(|known| known.name != message.name || known.schema != namespace)
-        {
+        let Some(known) = self.types.get(&message.oid) else {
+            return;
+        };
+        let same = known.name == message.name && known.schema == qualified_namespace(message.namespace);
+        if !same && !matches!(known.kind, TypeKind::Domain { .. }) {
             self.types.remove(&message.oid);
         }
     }
