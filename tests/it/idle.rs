@@ -35,7 +35,7 @@ async fn retains_nothing(published: &Database<'_>, written: &Database<'_>) {
 
     let begin = written.wal_end().await;
     let mut highest = 0;
-    for _ in 0..12 {
+    for _ in 0..16 {
         busy(written).await;
         written.execute("CHECKPOINT").await;
         let end = written.wal_end().await;
