@@ -75,10 +75,14 @@ impl fmt::Debug for KafkaSettings {
     }
 }
 
+/// Where records without a key go. A random partition, as the partitioner would choose, would put the insert of a row and
+/// its delete into different ones, and a record that is sent again behind later ones: no order would be left at all.
+const KEYLESS_PARTITION: i32 = 0;
+
 /// A record as it is written.
 #[derive(Clone, Copy)]
 pub struct OutRecord<'a> {
-    /// The key, which chooses the partition; without one it is random.
+    /// The key, which chooses the partition; without one it is partition 0.
     pub key: Option<&'a [u8]>,
     /// The value; `None` is a tombstone.
     pub value: Option<&'a [u8]>,
@@ -192,6 +196,9 @@ impl Producer {
         out.key = record.key;
         out.payload = record.value;
         out.timestamp = Some(record.timestamp_ms);
+        if record.key.is_none() {
+            out.partition = Some(KEYLESS_PARTITION);
+        }
         if !record.headers.is_empty() {
             let headers = OwnedHeaders::new_with_capacity(record.headers.len());
             out.headers = Some(record.headers.iter().fold(headers, |headers, &(key, value)| {

@@ -127,7 +127,8 @@ impl Report {
                 version
             }
             Err(error) => {
-                self.add("replication connection", Err(error));
+                let address = format!("{}:{}", config.postgres.hosts.join(","), config.postgres.port);
+                self.add("replication connection", Err(error.with_server(&address)));
                 return self.skip(LATER, "replication connection");
             }
         };

@@ -24,8 +24,14 @@ pub enum PipelineError {
     #[error("cannot connect to postgres")]
     Connect(#[from] ConnectError),
     /// The replication connection failed.
-    #[error("the replication connection failed")]
-    Replication(#[from] ReplicationError),
+    #[error("the replication connection{} failed", at(server.as_deref()))]
+    Replication {
+        /// `host:port`, once it is known which connection it was.
+        server: Option<String>,
+        /// How.
+        #[source]
+        source: ReplicationError,
+    },
     /// A query of the catalog failed.
     #[error("a query of the catalog failed")]
     Catalog(#[from] tokio_postgres::Error),
@@ -133,7 +139,7 @@ impl PipelineError {
     pub fn is_transient(&self) -> bool {
         match self {
             PipelineError::Connect(error) => error.is_transient(),
-            PipelineError::Replication(error) => error.is_transient(),
+            PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
             PipelineError::Undelivered { transient, .. } => *transient,
             PipelineError::ServerStopping | PipelineError::StreamEnded => true,
@@ -146,7 +152,7 @@ impl PipelineError {
         match self {
             PipelineError::Refused(refusal) => Some(refusal.remedy()),
             PipelineError::Connect(error) => error.hint(),
-            PipelineError::Replication(error) => error.hint(),
+            PipelineError::Replication { source, .. } => source.hint(),
             PipelineError::Catalog(error) => server_error(error).and_then(|error| error.remedy()),
             PipelineError::Compile { source, .. } => source.hint(),
             PipelineError::BadRow { .. } => Some(
@@ -178,9 +184,20 @@ impl PipelineError {
     pub(super) fn sqlstate(&self) -> Option<&str> {
         match self {
             PipelineError::Connect(error) => error.sqlstate(),
-            PipelineError::Replication(error) => error.sqlstate(),
+            PipelineError::Replication { source, .. } => source.sqlstate(),
             PipelineError::Catalog(error) => error.code().map(tokio_postgres::error::SqlState::code),
             _ => None,
+        }
+    }
+
+    /// The same error, with the server that it came from.
+    pub(super) fn with_server(self, address: &str) -> Self {
+        match self {
+            PipelineError::Replication { server: None, source } => PipelineError::Replication {
+                server: Some(address.to_owned()),
+                source,
+            },
+            other => other,
         }
     }
 
@@ -188,6 +205,16 @@ impl PipelineError {
     pub fn chain(&self) -> String {
         chain(self)
     }
+}
+
+impl From<ReplicationError> for PipelineError {
+    fn from(source: ReplicationError) -> Self {
+        PipelineError::Replication { server: None, source }
+    }
+}
+
+fn at(server: Option<&str>) -> String {
+    server.map_or_else(String::new, |server| format!(" to {server}"))
 }
 
 /// An error with its whole chain of sources, on one line.

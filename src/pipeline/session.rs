@@ -19,8 +19,7 @@ use crate::lsn::Lsn;
 use crate::pgoutput::Context;
 use crate::progress::{Event, Progress};
 use crate::replication::{
-    PostgresSettings, ReplicationClient, ReplicationError, ReplicationReader, StartReplication, StatusSender,
-    protocol_version,
+    PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
 use crate::schema_registry::Registry;
 use crate::telemetry::{Metrics, State, Status};
@@ -66,10 +65,10 @@ impl Pipeline {
             started = self.start(&sql, memory) => started,
         };
         let streaming = match started {
-            Err(PipelineError::Replication(error)) if is_held(&error) => {
+            Err(error) if error.sqlstate() == Some(OBJECT_IN_USE) => {
                 let reason = format!("slot {} was taken by another connection", self.wanted.slot);
                 self.status.set_state(State::WaitingForSlot, Some(reason));
-                return Err(error.into());
+                return Err(error);
             }
             other => other?,
         };
@@ -274,7 +273,5 @@ impl Pipeline {
     }
 }
 
-/// `object_in_use`: another connection streams from the slot.
-fn is_held(error: &ReplicationError) -> bool {
-    error.sqlstate() == Some("55006")
-}
+/// Another connection streams from the slot.
+const OBJECT_IN_USE: &str = "55006";
