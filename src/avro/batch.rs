@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use crate::envelope::{Op, Position};
 
+use super::nested::Buffers;
+
 /// The most headers that a record has.
 pub const MAX_HEADERS: usize = 7;
 
@@ -12,6 +14,7 @@ pub const MAX_HEADERS: usize = 7;
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) unchanged: Vec<usize>,
+    pub(super) buffers: Buffers,
     records: Vec<Span>,
     headers: Vec<(&'static str, Range<usize>)>,
 }

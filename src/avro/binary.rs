@@ -6,11 +6,18 @@ use crate::row::ValueError;
 /// Appends a long (or an int, which is encoded alike).
 #[inline]
 pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
-    let mut rest = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
-    if rest < 0x80 {
-        out.push(low_byte(rest));
+    let zigzag = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
+    if zigzag < 0x80 {
+        out.push(low_byte(zigzag));
         return;
     }
+    let (buffer, length) = varint(zigzag);
+    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
+}
+
+/// Seven bits a byte, the lowest first; all but the last have the highest bit set. The bytes, and how many there are.
+#[inline]
+fn varint(mut rest: u64) -> ([u8; 10], usize) {
     let mut buffer = [0u8; 10];
     let mut length = 0usize;
     for place in &mut buffer {
@@ -22,7 +29,7 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
         *place = low_byte(rest) | 0x80;
         rest = rest.wrapping_shr(7);
     }
-    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
+    (buffer, length)
 }
 
 #[inline]
@@ -69,9 +76,14 @@ pub(super) fn put_framed(
             }
         }
         _ => {
-            let mut prefix = Vec::with_capacity(10);
-            put_length(length, &mut prefix);
-            out.splice(at..start, prefix);
+            let (prefix, width) = varint(u64::try_from(length).unwrap_or(u64::MAX).wrapping_shl(1));
+            let end = out.len();
+            let moved = at.saturating_add(width);
+            out.resize(moved.saturating_add(length), 0);
+            out.copy_within(start..end, moved);
+            if let Some(place) = out.get_mut(at..moved) {
+                place.copy_from_slice(prefix.get(..width).unwrap_or_default());
+            }
         }
     }
     Ok(())

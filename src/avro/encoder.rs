@@ -17,6 +17,7 @@ use super::binary::{put_bytes, put_decimal, put_length, put_long, put_lsn};
 use super::error::{BadRow, CompileError, Reason};
 use super::field::{put_binary, put_text};
 use super::name::namespace;
+use super::nested::Buffers;
 use super::source::{Source, millis, put_micros_and_nanos};
 use super::{EncoderSettings, EnvelopeKind, schema};
 
@@ -27,7 +28,7 @@ pub(super) fn wire_header(id: u32) -> [u8; 5] {
 }
 
 /// A column, as the rows are encoded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Field {
     kind: ValueKind,
     nullable: bool,
@@ -132,7 +133,7 @@ impl TableEncoder {
             .collect();
         let mut key_columns = Vec::with_capacity(relation.key.len());
         for &index in &relation.key {
-            key_columns.push(*kinds.get(index).ok_or_else(|| CompileError::KeyColumn {
+            key_columns.push(kinds.get(index).cloned().ok_or_else(|| CompileError::KeyColumn {
                 table: table.clone(),
                 index,
                 columns: kinds.len(),
@@ -146,7 +147,7 @@ impl TableEncoder {
             .iter()
             .enumerate()
             .map(|(index, (column, kind))| Field {
-                kind: *kind,
+                kind: kind.clone(),
                 nullable: !never_null(index, column.identity),
                 identity: column.identity || relation.replica_identity == ReplicaIdentity::Full,
             })
@@ -171,7 +172,7 @@ impl TableEncoder {
             kinds
                 .iter()
                 .zip(&fields)
-                .map(|((column, kind), field)| (*column, *kind, field.nullable)),
+                .map(|((column, kind), field)| (*column, kind, field.nullable)),
         );
         let (value_schema, value_record) = match settings.envelope {
             EnvelopeKind::Debezium => (schema::envelope(&namespace, &row), "Envelope"),
@@ -185,7 +186,8 @@ impl TableEncoder {
             fields,
             labels,
             key: relation.key.clone(),
-            key_schema: keyed.then(|| schema::key(&namespace, key_columns.into_iter())),
+            key_schema: keyed
+                .then(|| schema::key(&namespace, key_columns.iter().map(|(column, kind)| (*column, kind)))),
             value_schema,
             key_record_name: keyed.then(|| schema::full_name(&namespace, "Key")),
             value_record_name: schema::full_name(&namespace, value_record),
@@ -372,7 +374,7 @@ impl TableEncoder {
         }
         for &column in &self.key {
             let Some(field) = self.fields.get(column) else { continue };
-            let kind = field.kind;
+            let kind = &field.kind;
             let datum = match side {
                 Side::Before(old) => tuple_of(old).iter().nth(column),
                 Side::After(new, old) => match new.iter().nth(column) {
@@ -381,7 +383,7 @@ impl TableEncoder {
                 },
             };
             match datum {
-                Some(Datum::Text(text)) => put_text(kind, text, &mut out.bytes),
+                Some(Datum::Text(text)) => put_text(kind, text, &mut out.buffers, &mut out.bytes),
                 Some(Datum::Binary(bytes)) => put_binary(kind, bytes, &mut out.bytes),
                 Some(Datum::Null) => return Err(Fault::at(column, Reason::NullInKey)),
                 Some(Datum::Unchanged) | None => return Err(Fault::at(column, Reason::KeyNotSent)),
@@ -504,25 +506,32 @@ impl TableEncoder {
                 Datum::Unchanged => self.resolve_unchanged(column, field, side, out)?,
                 datum => datum,
             };
-            self.put_datum(column, field, datum, &mut out.bytes)?;
+            self.put_datum(column, field, datum, &mut out.buffers, &mut out.bytes)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn put_datum(&self, column: usize, field: &Field, datum: Datum<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn put_datum(
+        &self,
+        column: usize,
+        field: &Field,
+        datum: Datum<'_>,
+        buffers: &mut Buffers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         match datum {
             Datum::Text(text) => {
                 if field.nullable {
                     out.push(2);
                 }
-                put_text(field.kind, text, out).map_err(|error| Fault::at(column, error))
+                put_text(&field.kind, text, buffers, out).map_err(|error| Fault::at(column, error))
             }
             Datum::Binary(bytes) => {
                 if field.nullable {
                     out.push(2);
                 }
-                put_binary(field.kind, bytes, out).map_err(|error| Fault::at(column, error))
+                put_binary(&field.kind, bytes, out).map_err(|error| Fault::at(column, error))
             }
             Datum::Null | Datum::Unchanged if field.nullable => {
                 out.push(0);

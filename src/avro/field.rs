@@ -1,12 +1,23 @@
 //! One column's value, from the tuple's bytes to Avro.
 
-use crate::row::{ValueError, ValueKind, bytea, float, integer, numeric, temporal, text, uuid};
+use std::io::Write;
+
+use crate::lsn::Lsn;
+use crate::row::{
+    ValueError, ValueKind, bytea, float, integer, interval, numeric, printed, range, temporal, text, uuid,
+};
 
 use super::binary::{put_bytes, put_framed, put_length, put_long};
+use super::nested::{self, Buffers};
 
 /// Appends a value in text.
 #[inline]
-pub(super) fn put_text(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+pub(super) fn put_text(
+    kind: &ValueKind,
+    value: &[u8],
+    buffers: &mut Buffers,
+    out: &mut Vec<u8>,
+) -> Result<(), ValueError> {
     match kind {
         ValueKind::Bool => out.push(u8::from(integer::bool_from_text(value)?)),
         ValueKind::Int2 | ValueKind::Int4 => put_long(integer::i32_from_text(value)?.into(), out),
@@ -16,10 +27,15 @@ pub(super) fn put_text(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Resu
         ValueKind::Float4 => out.extend_from_slice(&float::f32_from_text(value)?.to_le_bytes()),
         ValueKind::Float8 => out.extend_from_slice(&float::f64_from_text(value)?.to_le_bytes()),
         ValueKind::Decimal { precision, scale } => {
-            put_framed(out, |out| numeric::decimal_from_text(value, precision, scale, out))?;
+            put_framed(out, |out| numeric::decimal_from_text(value, *precision, *scale, out))?;
         }
         ValueKind::Numeric => put_bytes(numeric::check_text(value)?, out),
-        ValueKind::Text | ValueKind::Jsonb | ValueKind::TextOnly => put_bytes(text::utf8(value)?.as_bytes(), out),
+        ValueKind::Text
+        | ValueKind::Versioned
+        | ValueKind::Printed(_)
+        | ValueKind::Range(_)
+        | ValueKind::Multirange(_)
+        | ValueKind::TextOnly => put_bytes(text::utf8(value)?.as_bytes(), out),
         ValueKind::Char => put_bytes(text::char_from_text(value)?.as_bytes(), out),
         ValueKind::Bytea => {
             put_length(bytea::decoded_length(value)?, out);
@@ -31,13 +47,19 @@ pub(super) fn put_text(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Resu
         ValueKind::TimeTz => put_bytes(temporal::check_timetz(value)?, out),
         ValueKind::Timestamp => put_long(temporal::timestamp_from_text(value)?, out),
         ValueKind::TimestampTz => put_long(temporal::timestamptz_from_text(value)?, out),
+        ValueKind::Interval => put_bytes(interval::check_text(value)?, out),
+        ValueKind::Lsn => put_lsn(printed::lsn_from_text(value)?, out)?,
+        ValueKind::Array(array) => nested::array_from_text(array, value, buffers, out)?,
+        ValueKind::Composite(composite) => nested::composite_from_text(composite, value, buffers, out)?,
+        ValueKind::Hstore => nested::hstore_from_text(value, buffers, out)?,
+        ValueKind::Vector(_) => nested::vector_from_text(value, out)?,
     }
     Ok(())
 }
 
 /// Appends a value in its binary form.
 #[inline]
-pub(super) fn put_binary(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+pub(super) fn put_binary(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     match kind {
         ValueKind::Bool => out.push(u8::from(integer::bool_from_binary(value)?)),
         ValueKind::Int2 => put_long(integer::i16_from_binary(value)?.into(), out),
@@ -48,11 +70,11 @@ pub(super) fn put_binary(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Re
         ValueKind::Float4 => out.extend_from_slice(&float::f32_from_binary(value)?.to_le_bytes()),
         ValueKind::Float8 => out.extend_from_slice(&float::f64_from_binary(value)?.to_le_bytes()),
         ValueKind::Decimal { precision, scale } => {
-            put_framed(out, |out| numeric::decimal_from_binary(value, precision, scale, out))?;
+            put_framed(out, |out| numeric::decimal_from_binary(value, *precision, *scale, out))?;
         }
         ValueKind::Numeric => put_framed(out, |out| numeric::text_from_binary(value, out))?,
         ValueKind::Text => put_bytes(text::utf8(value)?.as_bytes(), out),
-        ValueKind::Jsonb => put_bytes(text::jsonb_from_binary(value)?.as_bytes(), out),
+        ValueKind::Versioned => put_bytes(text::versioned_from_binary(value)?.as_bytes(), out),
         ValueKind::Char => put_bytes(text::char_from_binary(value)?.as_bytes(), out),
         ValueKind::Bytea => put_bytes(value, out),
         ValueKind::Uuid => put_bytes(&uuid::text_from_binary(value)?, out),
@@ -60,7 +82,35 @@ pub(super) fn put_binary(kind: ValueKind, value: &[u8], out: &mut Vec<u8>) -> Re
         ValueKind::Time => put_long(temporal::time_from_binary(value)?, out),
         ValueKind::TimeTz => put_framed(out, |out| temporal::timetz_from_binary(value, out))?,
         ValueKind::Timestamp | ValueKind::TimestampTz => put_long(temporal::timestamp_from_binary(value)?, out),
+        ValueKind::Interval => put_framed(out, |out| interval::text_from_binary(value, out))?,
+        ValueKind::Lsn => put_lsn(printed::lsn_from_binary(value)?, out)?,
+        ValueKind::Printed(printed) => put_printed(out, |out| printed::text_from_binary(*printed, value, out))?,
+        ValueKind::Range(subtype) => put_printed(out, |out| range::range_text(subtype, value, out))?,
+        ValueKind::Multirange(subtype) => put_printed(out, |out| range::multirange_text(subtype, value, out))?,
+        ValueKind::Array(array) => nested::array_from_binary(array, value, out)?,
+        ValueKind::Composite(composite) => nested::composite_from_binary(composite, value, out)?,
+        ValueKind::Hstore => nested::hstore_from_binary(value, out)?,
+        ValueKind::Vector(width) => nested::vector_from_binary(value, *width, out)?,
         ValueKind::TextOnly => return Err(ValueError::NoBinaryForm),
     }
     Ok(())
+}
+
+/// Appends a string that is printed, and may hold text of the row's.
+fn put_printed(
+    out: &mut Vec<u8>,
+    print: impl FnOnce(&mut Vec<u8>) -> Result<(), ValueError>,
+) -> Result<(), ValueError> {
+    put_framed(out, |out| {
+        let start = out.len();
+        print(out)?;
+        text::utf8(out.get(start..).unwrap_or_default()).map(|_| ())
+    })
+}
+
+fn put_lsn(lsn: Lsn, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    put_framed(out, |out| {
+        let _infallible = write!(out, "{lsn}");
+        Ok(())
+    })
 }

@@ -26,6 +26,8 @@ mod field;
 pub mod message;
 /// SQL names → Avro names.
 pub mod name;
+/// Values that hold other values.
+mod nested;
 /// The schemas' JSON.
 mod schema;
 /// The `source` block.

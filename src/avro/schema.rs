@@ -1,9 +1,10 @@
 //! The schemas' JSON. The same Relation message gives the same text, byte for byte.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::relation::{Column, Relation, ReplicaIdentity};
-use crate::row::ValueKind;
+use crate::row::{CompositeKind, ValueKind};
 
 use super::name::field_name;
 use super::source;
@@ -18,44 +19,103 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The Avro type of a kind of value.
-fn avro_type(kind: ValueKind) -> String {
-    let simple = match kind {
-        ValueKind::Bool => r#""boolean""#,
-        ValueKind::Int2 | ValueKind::Int4 => r#""int""#,
-        ValueKind::Int8 | ValueKind::Oid | ValueKind::Xid8 => r#""long""#,
-        ValueKind::Float4 => r#""float""#,
-        ValueKind::Float8 => r#""double""#,
-        ValueKind::Decimal { precision, scale } => {
-            return format!(r#"{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}"#);
-        }
-        ValueKind::Numeric
-        | ValueKind::Text
-        | ValueKind::Jsonb
-        | ValueKind::Char
-        | ValueKind::TimeTz
-        | ValueKind::TextOnly => r#""string""#,
-        ValueKind::Bytea => r#""bytes""#,
-        ValueKind::Uuid => r#"{"type":"string","logicalType":"uuid"}"#,
-        ValueKind::Date => r#"{"type":"int","logicalType":"date"}"#,
-        ValueKind::Time => r#"{"type":"long","logicalType":"time-micros"}"#,
-        ValueKind::Timestamp => r#"{"type":"long","logicalType":"local-timestamp-micros"}"#,
-        ValueKind::TimestampTz => r#"{"type":"long","logicalType":"timestamp-micros"}"#,
-    };
-    simple.to_owned()
+/// Types while a schema is being written: a record is defined where it is first met, and named from there on.
+struct Types<'a> {
+    /// The namespace of the topic's records.
+    namespace: &'a str,
+    defined: BTreeSet<String>,
 }
 
-/// Appends a field's name, and its type with a default of null if it is nullable.
-fn put_field(column: &Column, kind: ValueKind, nullable: bool, out: &mut String) {
-    let name = field_name(&column.name);
-    let ty = avro_type(kind);
-    let _infallible = if nullable {
-        write!(out, r#"{{"name":{},"type":["null",{ty}],"default":null"#, quoted(&name))
-    } else {
-        write!(out, r#"{{"name":{},"type":{ty}"#, quoted(&name))
-    };
-    if name != column.name {
-        let _infallible = write!(out, r#","walferry.name":{}"#, quoted(&column.name));
+impl<'a> Types<'a> {
+    fn new(namespace: &'a str) -> Self {
+        Types {
+            namespace,
+            defined: BTreeSet::new(),
+        }
+    }
+
+    /// The Avro type of a kind of value.
+    fn of(&mut self, kind: &ValueKind) -> String {
+        let simple = match kind {
+            ValueKind::Bool => r#""boolean""#,
+            ValueKind::Int2 | ValueKind::Int4 => r#""int""#,
+            ValueKind::Int8 | ValueKind::Oid | ValueKind::Xid8 => r#""long""#,
+            ValueKind::Float4 => r#""float""#,
+            ValueKind::Float8 => r#""double""#,
+            ValueKind::Decimal { precision, scale } => {
+                return format!(
+                    r#"{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}"#
+                );
+            }
+            ValueKind::Numeric
+            | ValueKind::Text
+            | ValueKind::Versioned
+            | ValueKind::Char
+            | ValueKind::TimeTz
+            | ValueKind::Interval
+            | ValueKind::Lsn
+            | ValueKind::Printed(_)
+            | ValueKind::Range(_)
+            | ValueKind::Multirange(_)
+            | ValueKind::TextOnly => r#""string""#,
+            ValueKind::Bytea => r#""bytes""#,
+            ValueKind::Uuid => r#"{"type":"string","logicalType":"uuid"}"#,
+            ValueKind::Date => r#"{"type":"int","logicalType":"date"}"#,
+            ValueKind::Time => r#"{"type":"long","logicalType":"time-micros"}"#,
+            ValueKind::Timestamp => r#"{"type":"long","logicalType":"local-timestamp-micros"}"#,
+            ValueKind::TimestampTz => r#"{"type":"long","logicalType":"timestamp-micros"}"#,
+            ValueKind::Hstore => r#"{"type":"map","values":["null","string"]}"#,
+            ValueKind::Vector(_) => r#"{"type":"array","items":"float"}"#,
+            ValueKind::Array(array) => {
+                return format!(r#"{{"type":"array","items":["null",{}]}}"#, self.of(&array.element));
+            }
+            ValueKind::Composite(composite) => return self.record(composite),
+        };
+        simple.to_owned()
+    }
+
+    /// The record of a row type. Its namespace is that of the topic and the type's schema, so that two types of the same
+    /// name stay apart, and no type meets `Key`, `Value` or `Envelope`.
+    fn record(&mut self, composite: &CompositeKind) -> String {
+        let namespace = full_name(self.namespace, &field_name(&composite.schema));
+        let name = field_name(&composite.name);
+        let full = full_name(&namespace, &name);
+        if !self.defined.insert(full.clone()) {
+            return quoted(&full);
+        }
+        let mut out = format!(
+            r#"{{"type":"record","name":{},"namespace":{},"fields":["#,
+            quoted(&name),
+            quoted(&namespace)
+        );
+        for (index, attribute) in composite.attributes.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            self.put_field(&attribute.name, &attribute.kind, true, &mut out);
+            out.push('}');
+        }
+        let _infallible = write!(
+            out,
+            r#"],"walferry.schema":{},"walferry.type":{}}}"#,
+            quoted(&composite.schema),
+            quoted(&composite.name)
+        );
+        out
+    }
+
+    /// Appends a field's name, and its type with a default of null if it is nullable.
+    fn put_field(&mut self, original: &str, kind: &ValueKind, nullable: bool, out: &mut String) {
+        let name = field_name(original);
+        let ty = self.of(kind);
+        let _infallible = if nullable {
+            write!(out, r#"{{"name":{},"type":["null",{ty}],"default":null"#, quoted(&name))
+        } else {
+            write!(out, r#"{{"name":{},"type":{ty}"#, quoted(&name))
+        };
+        if name != original {
+            let _infallible = write!(out, r#","walferry.name":{}"#, quoted(original));
+        }
     }
 }
 
@@ -69,7 +129,8 @@ fn identity_name(identity: ReplicaIdentity) -> &'static str {
 }
 
 /// The record of a key. `columns`: in key order.
-pub(super) fn key<'a>(namespace: &str, columns: impl Iterator<Item = (&'a Column, ValueKind)>) -> String {
+pub(super) fn key<'a>(namespace: &str, columns: impl Iterator<Item = (&'a Column, &'a ValueKind)>) -> String {
+    let mut types = Types::new(namespace);
     let mut out = format!(
         r#"{{"type":"record","name":"Key","namespace":{},"fields":["#,
         quoted(namespace)
@@ -78,7 +139,7 @@ pub(super) fn key<'a>(namespace: &str, columns: impl Iterator<Item = (&'a Column
         if index > 0 {
             out.push(',');
         }
-        put_field(column, kind, false, &mut out);
+        types.put_field(&column.name, kind, false, &mut out);
         out.push('}');
     }
     out.push_str("]}");
@@ -89,8 +150,9 @@ pub(super) fn key<'a>(namespace: &str, columns: impl Iterator<Item = (&'a Column
 pub(super) fn value<'a>(
     namespace: &str,
     relation: &Relation,
-    columns: impl Iterator<Item = (&'a Column, ValueKind, bool)>,
+    columns: impl Iterator<Item = (&'a Column, &'a ValueKind, bool)>,
 ) -> String {
+    let mut types = Types::new(namespace);
     let mut out = format!(
         r#"{{"type":"record","name":"Value","namespace":{},"fields":["#,
         quoted(namespace)
@@ -99,7 +161,7 @@ pub(super) fn value<'a>(
         if index > 0 {
             out.push(',');
         }
-        put_field(column, kind, nullable, &mut out);
+        types.put_field(&column.name, kind, nullable, &mut out);
         let _infallible = write!(out, r#","walferry.identity":{}}}"#, column.identity);
     }
     let _infallible = write!(

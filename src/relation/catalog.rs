@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use tokio_postgres::{Client, Error};
 
-use super::{CatalogKeys, PgType, TypeKind};
+use super::{Attribute, CatalogKeys, PgType, TypeKind};
 
 struct Row {
     oid: u32,
     schema: String,
     name: String,
-    class: char,
-    element: u32,
+    class: u8,
+    delimiter: u8,
     base: u32,
     typmod: i32,
+    /// 0: not an array.
+    element: u32,
+    /// Of a range or multirange.
+    subtype: u32,
+    /// Name, type and modifier of each.
+    attributes: Vec<(String, u32, i32)>,
 }
 
 /// What these oids are, with all that they are made of. An oid that the catalog does not know is left out.
@@ -23,21 +29,41 @@ struct Row {
 ///
 /// What the server or the connection says.
 pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Error> {
-    // Elements and bases are wanted as well, in one round trip.
-    let query = "WITH RECURSIVE wanted AS (
-            SELECT t.oid, t.typelem, t.typbasetype, t.is_array FROM (
-                SELECT oid, typelem, typbasetype, typlen = -1 AND typcategory = 'A' AS is_array
-                FROM pg_catalog.pg_type) t
-            WHERE t.oid = ANY ($1)
+    // Elements, bases, subtypes and attributes are wanted as well, in one round trip. An array type is one that its element's type
+    // names as such: int2vector has elements too. rngmultitypid is there from Postgres 14 on.
+    let query = "WITH RECURSIVE wanted (oid) AS (
+            SELECT unnest($1::oid[])
             UNION
-            SELECT t.oid, t.typelem, t.typbasetype, t.typlen = -1 AND t.typcategory = 'A'
-            FROM pg_catalog.pg_type t
-            JOIN wanted w ON t.oid = w.typbasetype OR (w.is_array AND t.oid = w.typelem)
+            SELECT part.oid
+            FROM wanted w
+            JOIN pg_catalog.pg_type t ON t.oid = w.oid
+            CROSS JOIN LATERAL (
+                SELECT t.typbasetype
+                UNION ALL
+                SELECT t.typelem
+                UNION ALL
+                SELECT a.atttypid FROM pg_catalog.pg_attribute a
+                WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                UNION ALL
+                SELECT r.rngsubtype FROM pg_catalog.pg_range r
+                WHERE t.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid)
+            ) part (oid)
+            WHERE part.oid <> 0
         )
-        SELECT t.oid, n.nspname::text, t.typname::text, t.typtype, t.typcategory,
-               t.typelem, t.typbasetype, t.typtypmod
+        SELECT t.oid, n.nspname::text, t.typname::text, t.typtype, t.typdelim, t.typbasetype, t.typtypmod,
+               (SELECT e.oid FROM pg_catalog.pg_type e WHERE e.oid = t.typelem AND e.typarray = t.oid),
+               (SELECT r.rngsubtype FROM pg_catalog.pg_range r
+                WHERE t.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid)),
+               a.names, a.types, a.typmods
         FROM pg_catalog.pg_type t
         JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(a.attname::text ORDER BY a.attnum), '{}') AS names,
+                   coalesce(array_agg(a.atttypid ORDER BY a.attnum), '{}') AS types,
+                   coalesce(array_agg(a.atttypmod ORDER BY a.attnum), '{}') AS typmods
+            FROM pg_catalog.pg_attribute a
+            WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) a
         WHERE t.oid IN (SELECT oid FROM wanted)";
     let oids: Vec<u32> = oids.to_vec();
     let rows: HashMap<u32, Row> = client
@@ -45,17 +71,27 @@ pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Er
         .await?
         .iter()
         .map(|row| {
-            let category: i8 = row.try_get(4)?;
             let class: i8 = row.try_get(3)?;
-            let is_array = category.cast_unsigned() == b'A';
+            let delimiter: i8 = row.try_get(4)?;
+            let names: Vec<String> = row.try_get(9)?;
+            let types: Vec<u32> = row.try_get(10)?;
+            let typmods: Vec<i32> = row.try_get(11)?;
             let described = Row {
                 oid: row.try_get(0)?,
                 schema: row.try_get(1)?,
                 name: row.try_get(2)?,
-                class: char::from(class.cast_unsigned()),
-                element: if is_array { row.try_get(5)? } else { 0 },
-                base: row.try_get(6)?,
-                typmod: row.try_get(7)?,
+                class: class.cast_unsigned(),
+                delimiter: delimiter.cast_unsigned(),
+                base: row.try_get(5)?,
+                typmod: row.try_get(6)?,
+                element: row.try_get::<_, Option<u32>>(7)?.unwrap_or_default(),
+                subtype: row.try_get::<_, Option<u32>>(8)?.unwrap_or_default(),
+                attributes: names
+                    .into_iter()
+                    .zip(types)
+                    .zip(typmods)
+                    .map(|((name, ty), typmod)| (name, ty, typmod))
+                    .collect(),
             };
             Ok((described.oid, described))
         })
@@ -64,20 +100,38 @@ pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Er
 }
 
 fn assemble(oid: u32, rows: &HashMap<u32, Row>) -> Option<Arc<PgType>> {
-    // Types are well founded (a domain's base and an array's element exist before it), so this ends.
+    // Types are well founded (what a type is made of exists before it, and a row type cannot hold itself), so this ends.
     let row = rows.get(&oid)?;
     let kind = match row.class {
-        'd' => TypeKind::Domain {
+        b'd' => TypeKind::Domain {
             base: assemble(row.base, rows)?,
             typmod: row.typmod,
         },
-        'e' => TypeKind::Enum,
-        'c' => TypeKind::Composite,
-        'r' | 'm' => TypeKind::Range,
-        'b' if row.element != 0 => TypeKind::Array {
-            element: assemble(row.element, rows)?,
+        b'e' => TypeKind::Enum,
+        b'c' => TypeKind::Composite {
+            attributes: row
+                .attributes
+                .iter()
+                .map(|(name, ty, typmod)| {
+                    Some(Attribute {
+                        name: name.clone(),
+                        ty: assemble(*ty, rows)?,
+                        typmod: *typmod,
+                    })
+                })
+                .collect::<Option<_>>()?,
         },
-        'b' => TypeKind::Base,
+        b'r' => TypeKind::Range {
+            subtype: assemble(row.subtype, rows)?,
+        },
+        b'm' => TypeKind::Multirange {
+            subtype: assemble(row.subtype, rows)?,
+        },
+        b'b' if row.element != 0 => TypeKind::Array {
+            element: assemble(row.element, rows)?,
+            delimiter: rows.get(&row.element)?.delimiter,
+        },
+        b'b' => TypeKind::Base,
         _ => TypeKind::Other,
     };
     Some(Arc::new(PgType {

@@ -92,6 +92,31 @@ pub struct PgType {
     pub kind: TypeKind,
 }
 
+impl PgType {
+    /// Whether it is, or is made of, a row type: the only kind of type that changes under the same oid without a word
+    /// from the stream.
+    pub(crate) fn has_attributes(&self) -> bool {
+        match &self.kind {
+            TypeKind::Composite { .. } => true,
+            TypeKind::Domain { base, .. } => base.has_attributes(),
+            TypeKind::Array { element, .. } => element.has_attributes(),
+            TypeKind::Range { subtype } | TypeKind::Multirange { subtype } => subtype.has_attributes(),
+            TypeKind::Base | TypeKind::Enum | TypeKind::Other => false,
+        }
+    }
+}
+
+/// An attribute of a row type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name, unescaped.
+    pub name: String,
+    /// Its type.
+    pub ty: Arc<PgType>,
+    /// `pg_attribute.atttypmod`; -1: none.
+    pub typmod: i32,
+}
+
 /// What a data type is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeKind {
@@ -110,11 +135,24 @@ pub enum TypeKind {
     Array {
         /// The element type.
         element: Arc<PgType>,
+        /// `pg_type.typdelim` of the element type: what stands between two elements in text.
+        delimiter: u8,
     },
     /// A row type.
-    Composite,
-    /// A range or multirange.
-    Range,
+    Composite {
+        /// Its attributes in their order, without those that were dropped.
+        attributes: Vec<Attribute>,
+    },
+    /// A range.
+    Range {
+        /// What its bounds are.
+        subtype: Arc<PgType>,
+    },
+    /// A multirange.
+    Multirange {
+        /// What the bounds of its ranges are.
+        subtype: Arc<PgType>,
+    },
     /// A pseudo-type, or a type that the catalog no longer knows.
     Other,
 }

@@ -41,12 +41,13 @@ impl Registry {
         self.relations.get(&oid)
     }
 
-    /// Oids of column types that neither the built-in table nor anything learned so far explains.
+    /// Oids of column types to ask the catalog for: those that neither the built-in table nor anything learned so far explains,
+    /// and all that are made of row types, which may have got other attributes since they were learned.
     pub fn unknown_types(&self, message: &RelationMessage<'_>) -> Vec<u32> {
         let mut unknown: Vec<u32> = message.columns.iter().map(|column| column.type_oid).collect();
         unknown.sort_unstable();
         unknown.dedup();
-        unknown.retain(|oid| self.type_of(*oid).is_none());
+        unknown.retain(|oid| self.type_of(*oid).is_none_or(|ty| ty.has_attributes()));
         unknown
     }
 
@@ -139,6 +140,7 @@ fn qualified_namespace(namespace: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relation::Attribute;
 
     fn message<'a>(columns: &[(&'a str, u32, bool)]) -> RelationMessage<'a> {
         let columns = columns
@@ -224,6 +226,44 @@ mod tests {
             [20_001],
             "a renamed type is asked for again"
         );
+    }
+
+    #[test]
+    fn a_row_type_is_asked_for_again_and_new_attributes_are_a_new_version() {
+        let address = |attributes: &[&str]| {
+            let attributes = attributes.iter().map(|name| Attribute {
+                name: (*name).into(),
+                ty: builtin::by_oid(25).unwrap(),
+                typmod: -1,
+            });
+            let composite = Arc::new(PgType {
+                oid: 20_002,
+                schema: "public".into(),
+                name: "address".into(),
+                kind: TypeKind::Composite {
+                    attributes: attributes.collect(),
+                },
+            });
+            Arc::new(PgType {
+                oid: 20_003,
+                schema: "public".into(),
+                name: "_address".into(),
+                kind: TypeKind::Array {
+                    element: composite,
+                    delimiter: b',',
+                },
+            })
+        };
+        let mut registry = Registry::default();
+        let keys = CatalogKeys::default();
+        let described = message(&[("id", 23, true), ("homes", 20_003, false)]);
+        registry.learn_types([address(&["street"])]);
+        assert_eq!(version(registry.describe(&described, &keys).unwrap()), (true, 1));
+        assert_eq!(registry.unknown_types(&described), [20_003]);
+        registry.learn_types([address(&["street"])]);
+        assert_eq!(version(registry.describe(&described, &keys).unwrap()), (false, 1));
+        registry.learn_types([address(&["street", "city"])]);
+        assert_eq!(version(registry.describe(&described, &keys).unwrap()), (true, 2));
     }
 
     #[test]

@@ -16,24 +16,62 @@
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::as_conversions)
 )]
 
+/// Arrays of one dimension.
+pub mod array;
 /// `bytea`: hex, escape, raw.
 pub mod bytea;
+/// The ISO text of binary dates and timestamps.
+mod calendar;
+/// Values of composite types.
+pub mod composite;
 /// `float4`, `float8`.
 pub mod float;
+/// Points, boxes, circles and the like.
+pub mod geometric;
+/// `hstore`.
+pub mod hstore;
 /// `int2`, `int4`, `int8`, `oid`, `xid8`, `bool`.
 pub mod integer;
+/// `interval`.
+pub mod interval;
 /// Which of these a type is, by oid, by name and by what lies below a domain.
 pub mod kind;
+/// `inet`, `cidr`, `macaddr`, `macaddr8`.
+mod network;
 /// `numeric`.
 pub mod numeric;
+/// The parts of a text that holds other texts.
+pub mod piece;
+/// What is text for us whatever its form.
+pub mod printed;
+/// Ranges and multiranges.
+pub mod range;
+/// `tsvector`, `tsquery`.
+mod search;
 /// `date`, `time`, `timetz`, `timestamp`, `timestamptz`.
 pub mod temporal;
 /// Everything that is text in both forms, and `"char"`.
 pub mod text;
 /// `uuid`.
 pub mod uuid;
+/// pgvector's `vector` and `halfvec`.
+pub mod vector;
+/// Binary forms being read from their front.
+mod wire;
 
-pub use kind::ValueKind;
+#[cfg(test)]
+mod tests {
+    /// The bytes of hexadecimal digits.
+    pub(crate) fn bytes(hexadecimal: &str) -> Vec<u8> {
+        hexadecimal
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+}
+
+pub use kind::{ArrayKind, AttributeKind, CompositeKind, ValueKind};
 
 /// Why the bytes of a column are not a value of its type. A closed set, fit for a metric's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -50,6 +88,12 @@ pub enum ValueError {
     /// NaN or an infinity, in a decimal.
     #[error("NaN and infinity have no place in a decimal")]
     NotFinite,
+    /// An array that has not one dimension from 1 on.
+    #[error("the array has several dimensions, or a lower bound other than 1")]
+    ArrayShape,
+    /// A composite value whose attributes are not those of its type, which has changed since.
+    #[error("the value has not the attributes that its type has in the catalog")]
+    Attributes,
     /// A binary value of a type that is known by its text only.
     #[error("the binary form of this type is not known")]
     NoBinaryForm,
@@ -63,6 +107,8 @@ impl ValueError {
             ValueError::InvalidUtf8 => "invalid_utf8",
             ValueError::OutOfRange => "out_of_range",
             ValueError::NotFinite => "not_finite",
+            ValueError::ArrayShape => "array_shape",
+            ValueError::Attributes => "attributes",
             ValueError::NoBinaryForm => "no_binary_form",
         }
     }

@@ -313,18 +313,7 @@ pub fn timetz_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueEr
     let (micros, zone) = bytes.split_first_chunk::<8>().ok_or(ValueError::Malformed)?;
     let micros = time_from_binary(micros)?;
     let west = i32::from_be_bytes(exact(zone)?);
-    let seconds = micros.wrapping_div(MICROS_PER_SECOND);
-    push_clock(seconds, 3, out);
-    let mut fraction = micros.wrapping_rem(MICROS_PER_SECOND);
-    if fraction != 0 {
-        out.push(b'.');
-        let mut unit = 100_000i64;
-        while fraction != 0 {
-            push_digit(fraction.checked_div(unit).unwrap_or(0), out);
-            fraction = fraction.checked_rem(unit).unwrap_or(0);
-            unit = unit.wrapping_div(10);
-        }
-    }
+    push_time(micros, out);
     out.push(if west <= 0 { b'+' } else { b'-' });
     let offset = i64::from(west.unsigned_abs());
     if offset >= 360_000 {
@@ -339,6 +328,21 @@ pub fn timetz_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueEr
     };
     push_clock(offset, parts, out);
     Ok(())
+}
+
+/// `HH:MM:SS[.ffffff]`, without zeros at the end of the fraction.
+pub(super) fn push_time(micros: i64, out: &mut Vec<u8>) {
+    push_clock(micros.wrapping_div(MICROS_PER_SECOND), 3, out);
+    let mut fraction = micros.wrapping_rem(MICROS_PER_SECOND);
+    if fraction != 0 {
+        out.push(b'.');
+        let mut unit = 100_000i64;
+        while fraction != 0 {
+            push_digit(fraction.checked_div(unit).unwrap_or(0), out);
+            fraction = fraction.checked_rem(unit).unwrap_or(0);
+            unit = unit.wrapping_div(10);
+        }
+    }
 }
 
 /// `HH`, `HH:MM` or `HH:MM:SS`.

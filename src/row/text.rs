@@ -8,9 +8,9 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, ValueError> {
     std::str::from_utf8(bytes).map_err(|_| ValueError::InvalidUtf8)
 }
 
-/// The text of a binary `jsonb`: version 1, then the text.
+/// The text of a binary `jsonb`, `jsonpath` or `ltree`: version 1, then the text.
 #[inline]
-pub fn jsonb_from_binary(bytes: &[u8]) -> Result<&str, ValueError> {
+pub fn versioned_from_binary(bytes: &[u8]) -> Result<&str, ValueError> {
     match bytes.split_first() {
         Some((1, text)) => utf8(text),
         _ => Err(ValueError::Malformed),
@@ -84,10 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn binary_jsonb_of_another_version_is_refused() {
-        assert_eq!(jsonb_from_binary(b"\x01{\"a\": 1}"), Ok("{\"a\": 1}"));
-        assert_eq!(jsonb_from_binary(b"\x02{}"), Err(ValueError::Malformed));
-        assert_eq!(jsonb_from_binary(b""), Err(ValueError::Malformed));
+    fn binary_json_of_another_version_is_refused() {
+        assert_eq!(versioned_from_binary(b"\x01{\"a\": 1}"), Ok("{\"a\": 1}"));
+        assert_eq!(versioned_from_binary(b"\x02{}"), Err(ValueError::Malformed));
+        assert_eq!(versioned_from_binary(b""), Err(ValueError::Malformed));
     }
 
     #[test]
