@@ -60,7 +60,7 @@ pub mod vector;
 mod wire;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     /// The bytes of hexadecimal digits.
     pub(crate) fn bytes(hexadecimal: &str) -> Vec<u8> {
         hexadecimal

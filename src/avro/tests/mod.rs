@@ -15,6 +15,8 @@ use crate::relation::{Column, PgType, Relation, ReplicaIdentity, TypeKind};
 
 /// Operations, keys, absences, headers.
 mod events;
+/// Arrays, records, maps.
+mod nested;
 /// The schemas themselves.
 mod schemas;
 /// Every type, in both forms.
@@ -150,6 +152,7 @@ fn as_json(value: &Value) -> Json {
         }
         Value::Union(_, value) => as_json(value),
         Value::Array(values) => values.iter().map(as_json).collect(),
+        Value::Map(pairs) => Json::Object(pairs.iter().map(|(key, value)| (key.clone(), as_json(value))).collect()),
         Value::Record(fields) => Json::Object(
             fields
                 .iter()

@@ -1,9 +1,10 @@
 use super::*;
 use crate::envelope::RowChange;
 use crate::row::ValueError;
+use crate::row::tests::bytes as from_hexadecimal;
 
 /// Encodes one value of a nullable column and reads it back.
-fn round_trip(ty: &Arc<PgType>, typmod: i32, datum: Datum<'_>) -> Result<Json, BadRow> {
+pub(super) fn round_trip(ty: &Arc<PgType>, typmod: i32, datum: Datum<'_>) -> Result<Json, BadRow> {
     let mut value = column("v", ty.clone(), false);
     value.typmod = typmod;
     let encoder = compile(&relation(vec![value], &[], ReplicaIdentity::Default), EnvelopeKind::Row);
@@ -20,7 +21,7 @@ fn round_trip(ty: &Arc<PgType>, typmod: i32, datum: Datum<'_>) -> Result<Json, B
     Ok(read(encoder.value_schema(), 0x0102_0304, record.value.unwrap())["v"].clone())
 }
 
-fn both(ty: &Arc<PgType>, typmod: i32, text: &str, binary: &[u8], expected: Json) {
+pub(super) fn both(ty: &Arc<PgType>, typmod: i32, text: &str, binary: &[u8], expected: Json) {
     assert_eq!(
         round_trip(ty, typmod, t(text)).unwrap(),
         expected,
@@ -35,17 +36,10 @@ fn both(ty: &Arc<PgType>, typmod: i32, text: &str, binary: &[u8], expected: Json
     );
 }
 
-fn refused(ty: &Arc<PgType>, typmod: i32, datum: Datum<'_>, error: ValueError) {
+pub(super) fn refused(ty: &Arc<PgType>, typmod: i32, datum: Datum<'_>, error: ValueError) {
     let bad = round_trip(ty, typmod, datum).unwrap_err();
     assert_eq!(bad.kind, Reason::Value(error), "{}", ty.name);
     assert_eq!(bad.column.as_deref(), Some("v"));
-}
-
-fn from_hexadecimal(text: &str) -> Vec<u8> {
-    text.as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-        .collect()
 }
 
 #[test]
@@ -374,17 +368,97 @@ fn a_domain_is_its_base_type() {
 
 #[test]
 fn any_other_type_is_postgress_text() {
-    for (oid, name, value) in [
-        (869, "inet", "10.0.0.1/8"),
-        (1186, "interval", "P1Y2M-3DT4H5M6.5S"),
-        (1560, "bit", "101010101"),
-        (3904, "int4range", "[1,10)"),
-        (600, "point", "(1,2)"),
-        (28, "xid", "731"),
+    for (oid, name, value, binary) in [
+        (869, "inet", "10.0.0.1/8", "02080004 0a000001"),
+        (
+            650,
+            "cidr",
+            "2001:db8::/32",
+            "03200110 20010db8000000000000000000000000",
+        ),
+        (829, "macaddr", "08:00:2b:01:02:0f", "08002b01020f"),
+        (774, "macaddr8", "08:00:2b:01:02:0f:ff:00", "08002b01020fff00"),
+        (
+            1186,
+            "interval",
+            "P1Y2M3DT4H5M6.7S",
+            "000000036c966ee0 00000003 0000000e",
+        ),
+        (
+            1186,
+            "interval",
+            "P-1M3DT-4H-5M-6.000001S",
+            "fffffffc93743f7f 00000003 ffffffff",
+        ),
+        (1186, "interval", "infinity", "7fffffffffffffff 7fffffff 7fffffff"),
+        (1560, "bit", "101000001", "00000009 a080"),
+        (1562, "varbit", "", "00000000"),
+        (600, "point", "(1.5,-0)", "3ff8000000000000 8000000000000000"),
+        (
+            718,
+            "circle",
+            "<(1,2),3>",
+            "3ff0000000000000 4000000000000000 4008000000000000",
+        ),
+        (3220, "pg_lsn", "16/B374D848", "00000016b374d848"),
+        (
+            3614,
+            "tsvector",
+            "'a':1A,2 'it''s':5",
+            "00000002 61000002c0010002 697427730000010005",
+        ),
+        (
+            3615,
+            "tsquery",
+            "'a' & ( 'b' | 'c' )",
+            "0000000502020203010000630001000062000100006100",
+        ),
+        (4072, "jsonpath", "$.\"a\"", "01242e226122"),
+        (60_004, "ltree", "a.b", "01612e62"),
+        (28, "xid", "4294967295", "ffffffff"),
     ] {
-        assert_eq!(round_trip(&base(oid, name), -1, t(value)).unwrap(), json!(value));
+        both(
+            &base(oid, name),
+            -1,
+            value,
+            &from_hexadecimal(&binary.replace(' ', "")),
+            json!(value),
+        );
+    }
+    for (oid, name) in [(60_005, "cube"), (2205, "regclass"), (790, "money")] {
+        assert_eq!(round_trip(&base(oid, name), -1, t("(1)")).unwrap(), json!("(1)"));
         refused(&base(oid, name), -1, Datum::Binary(&[0; 8]), ValueError::NoBinaryForm);
     }
+    refused(&base(1186, "interval"), -1, t("1 mon"), ValueError::Malformed);
+}
+
+#[test]
+fn ranges_are_postgress_text() {
+    let range = Arc::new(PgType {
+        oid: 3908,
+        schema: "pg_catalog".into(),
+        name: "tsrange".into(),
+        kind: TypeKind::Range {
+            subtype: base(1114, "timestamp"),
+        },
+    });
+    let text = "[\"2024-01-01 00:00:00.5\",infinity]";
+    let sent = from_hexadecimal("06000000080002b0d5d4f0e120000000087fffffffffffffff");
+    both(&range, -1, text, &sent, json!(text));
+    let multirange = Arc::new(PgType {
+        oid: 4451,
+        schema: "pg_catalog".into(),
+        name: "int4multirange".into(),
+        kind: TypeKind::Multirange { subtype: int4() },
+    });
+    let sent = "00000002000000110200000004000000010000000400000005000000110200000004000000070000000400000009";
+    both(
+        &multirange,
+        -1,
+        "{[1,5),[7,9)}",
+        &from_hexadecimal(sent),
+        json!("{[1,5),[7,9)}"),
+    );
 }
 
 #[test]
