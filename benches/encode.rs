@@ -16,7 +16,7 @@ use walferry::avro::{Batch, EncoderSettings, EnvelopeKind, TableEncoder};
 use walferry::envelope::{RowChange, Transaction};
 use walferry::lsn::Lsn;
 use walferry::pgoutput::{Datum, Tuple, TupleBuf};
-use walferry::relation::{Column, PgType, Relation, ReplicaIdentity, TypeKind};
+use walferry::relation::{Attribute, Column, PgType, Relation, ReplicaIdentity, TypeKind};
 
 /// Name, type and text of each column.
 const COLUMNS: [(&str, u32, &str, i32, &str); 10] = [
@@ -61,15 +61,18 @@ fn relation() -> Relation {
     }
 }
 
-fn encoder(envelope: EnvelopeKind) -> TableEncoder {
-    let settings = EncoderSettings {
+fn settings(envelope: EnvelopeKind) -> EncoderSettings {
+    EncoderSettings {
         envelope,
         pipeline: "shop".to_owned(),
         database: "shop".to_owned(),
         tombstones: true,
         version: "0.1.0".to_owned(),
-    };
-    TableEncoder::compile(&relation(), "shop.public.orders", &settings).expect("the relation is sound")
+    }
+}
+
+fn encoder(envelope: EnvelopeKind) -> TableEncoder {
+    TableEncoder::compile(&relation(), "shop.public.orders", &settings(envelope)).expect("the relation is sound")
 }
 
 fn text_row() -> TupleBuf {
@@ -101,6 +104,88 @@ fn binary_row() -> TupleBuf {
     ];
     let mut row = TupleBuf::new();
     for value in values {
+        row.push(Datum::Binary(value)).expect("the row is small");
+    }
+    row
+}
+
+/// `id int8, tags text[], home (street text, no int4)`.
+fn nested_encoder() -> TableEncoder {
+    let base = |oid: u32, name: &str| {
+        Arc::new(PgType {
+            oid,
+            schema: "pg_catalog".to_owned(),
+            name: name.to_owned(),
+            kind: TypeKind::Base,
+        })
+    };
+    let attribute = |name: &str, ty: Arc<PgType>| Attribute {
+        name: name.to_owned(),
+        ty,
+        typmod: -1,
+    };
+    let tags = PgType {
+        kind: TypeKind::Array {
+            element: base(25, "text"),
+            delimiter: b',',
+        },
+        ..PgType::clone(&base(1009, "_text"))
+    };
+    let home = PgType {
+        kind: TypeKind::Composite {
+            attributes: vec![attribute("street", base(25, "text")), attribute("no", base(23, "int4"))],
+        },
+        ..PgType::clone(&base(16_804, "address"))
+    };
+    let columns = [
+        ("id", base(20, "int8")),
+        ("tags", Arc::new(tags)),
+        ("home", Arc::new(home)),
+    ];
+    let relation = Relation {
+        columns: columns
+            .into_iter()
+            .map(|(name, ty)| Column {
+                name: name.to_owned(),
+                ty,
+                typmod: -1,
+                identity: name == "id",
+            })
+            .collect(),
+        ..relation()
+    };
+    let settings = settings(EnvelopeKind::Row);
+    TableEncoder::compile(&relation, "shop.public.orders", &settings).expect("the relation is sound")
+}
+
+fn nested_text_row() -> TupleBuf {
+    let mut row = TupleBuf::new();
+    for text in ["1234567890", "{fragile,\"this side up\",NULL}", "(\"Oude Singel\",72)"] {
+        row.push(Datum::Text(text.as_bytes())).expect("the row is small");
+    }
+    row
+}
+
+fn nested_binary_row() -> TupleBuf {
+    let mut tags = Vec::new();
+    for number in [1, 1, 25, 3, 1] {
+        tags.extend_from_slice(&i32::to_be_bytes(number));
+    }
+    let mut home = 2i32.to_be_bytes().to_vec();
+    let put = |oid: Option<i32>, value: &[u8], out: &mut Vec<u8>| {
+        if let Some(oid) = oid {
+            out.extend_from_slice(&oid.to_be_bytes());
+        }
+        out.extend_from_slice(&i32::try_from(value.len()).expect("the value is small").to_be_bytes());
+        out.extend_from_slice(value);
+    };
+    put(None, b"fragile", &mut tags);
+    put(None, b"this side up", &mut tags);
+    tags.extend_from_slice(&(-1i32).to_be_bytes());
+    put(Some(25), b"Oude Singel", &mut home);
+    put(Some(23), &72i32.to_be_bytes(), &mut home);
+    let mut row = TupleBuf::new();
+    for value in [&1_234_567_890i64.to_be_bytes()[..], &tags, &home] {
         row.push(Datum::Binary(value)).expect("the row is small");
     }
     row
@@ -167,6 +252,16 @@ fn encode(criterion: &mut Criterion) {
         ("debezium, binary", EnvelopeKind::Debezium, &binary),
     ] {
         let encoder = encoder(envelope);
+        let mut batch = Batch::new();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| compiled(&encoder, row.as_tuple(), &mut batch))
+        });
+    }
+    let encoder = nested_encoder();
+    for (name, row) in [
+        ("nested, text", nested_text_row()),
+        ("nested, binary", nested_binary_row()),
+    ] {
         let mut batch = Batch::new();
         group.bench_function(name, |bencher| {
             bencher.iter(|| compiled(&encoder, row.as_tuple(), &mut batch))

@@ -3,9 +3,7 @@
 use std::io::Write;
 
 use crate::lsn::Lsn;
-use crate::row::{
-    ValueError, ValueKind, bytea, float, integer, interval, numeric, printed, range, temporal, text, uuid,
-};
+use crate::row::{ValueError, ValueKind, bytea, float, integer, interval, numeric, printed, temporal, text, uuid};
 
 use super::binary::{put_bytes, put_framed, put_length, put_long};
 use super::nested::{self, Buffers};
@@ -82,11 +80,11 @@ pub(super) fn put_binary(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> R
         ValueKind::Time => put_long(temporal::time_from_binary(value)?, out),
         ValueKind::TimeTz => put_framed(out, |out| temporal::timetz_from_binary(value, out))?,
         ValueKind::Timestamp | ValueKind::TimestampTz => put_long(temporal::timestamp_from_binary(value)?, out),
-        ValueKind::Interval => put_framed(out, |out| interval::text_from_binary(value, out))?,
-        ValueKind::Lsn => put_lsn(printed::lsn_from_binary(value)?, out)?,
-        ValueKind::Printed(printed) => put_printed(out, |out| printed::text_from_binary(*printed, value, out))?,
-        ValueKind::Range(subtype) => put_printed(out, |out| range::range_text(subtype, value, out))?,
-        ValueKind::Multirange(subtype) => put_printed(out, |out| range::multirange_text(subtype, value, out))?,
+        ValueKind::Interval
+        | ValueKind::Lsn
+        | ValueKind::Printed(_)
+        | ValueKind::Range(_)
+        | ValueKind::Multirange(_) => put_printed(kind, value, out)?,
         ValueKind::Array(array) => nested::array_from_binary(array, value, out)?,
         ValueKind::Composite(composite) => nested::composite_from_binary(composite, value, out)?,
         ValueKind::Hstore => nested::hstore_from_binary(value, out)?,
@@ -96,18 +94,17 @@ pub(super) fn put_binary(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Appends a string that is printed, and may hold text of the row's.
-fn put_printed(
-    out: &mut Vec<u8>,
-    print: impl FnOnce(&mut Vec<u8>) -> Result<(), ValueError>,
-) -> Result<(), ValueError> {
+/// Appends the text that Postgres prints for a binary value. It may hold text of the row's.
+#[inline(never)]
+fn put_printed(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     put_framed(out, |out| {
         let start = out.len();
-        print(out)?;
+        printed::plain_text(kind, value, out)?;
         text::utf8(out.get(start..).unwrap_or_default()).map(|_| ())
     })
 }
 
+#[inline(never)]
 fn put_lsn(lsn: Lsn, out: &mut Vec<u8>) -> Result<(), ValueError> {
     put_framed(out, |out| {
         let _infallible = write!(out, "{lsn}");

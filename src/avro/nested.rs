@@ -71,6 +71,7 @@ fn put_block(
 }
 
 /// Appends an array that came as text.
+#[inline(never)]
 pub(super) fn array_from_text(
     kind: &ArrayKind,
     value: &[u8],
@@ -89,6 +90,7 @@ pub(super) fn array_from_text(
 }
 
 /// Appends an array that came in its binary form.
+#[inline(never)]
 pub(super) fn array_from_binary(kind: &ArrayKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let elements = array::elements_from_binary(value, kind.oid)?;
     put_block(elements.remaining(), out, |out| {
@@ -100,6 +102,7 @@ pub(super) fn array_from_binary(kind: &ArrayKind, value: &[u8], out: &mut Vec<u8
 }
 
 /// Appends a composite value that came as text.
+#[inline(never)]
 pub(super) fn composite_from_text(
     kind: &CompositeKind,
     value: &[u8],
@@ -127,6 +130,7 @@ pub(super) fn composite_from_text(
 }
 
 /// Appends a composite value that came in its binary form.
+#[inline(never)]
 pub(super) fn composite_from_binary(kind: &CompositeKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let values = composite::attributes_from_binary(value)?;
     if values.remaining() != kind.attributes.len() {
@@ -143,6 +147,7 @@ pub(super) fn composite_from_binary(kind: &CompositeKind, value: &[u8], out: &mu
 }
 
 /// Appends an hstore that came as text.
+#[inline(never)]
 pub(super) fn hstore_from_text(value: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let pairs = hstore::pairs_from_text(value);
     put_block(pairs.remaining()?, out, |out| {
@@ -158,6 +163,7 @@ pub(super) fn hstore_from_text(value: &[u8], buffers: &mut Buffers, out: &mut Ve
 }
 
 /// Appends an hstore that came in its binary form.
+#[inline(never)]
 pub(super) fn hstore_from_binary(value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let pairs = hstore::pairs_from_binary(value)?;
     put_block(pairs.remaining(), out, |out| {
@@ -176,12 +182,14 @@ fn put_key(key: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
 }
 
 /// Appends a vector that came as text.
+#[inline(never)]
 pub(super) fn vector_from_text(value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let numbers = vector::numbers_from_text(value)?;
     put_numbers(numbers.remaining(), numbers, out)
 }
 
 /// Appends a vector that came in its binary form.
+#[inline(never)]
 pub(super) fn vector_from_binary(value: &[u8], width: Width, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let numbers = vector::numbers_from_binary(value, width)?;
     put_numbers(numbers.remaining(), numbers, out)

@@ -122,7 +122,9 @@ mod tests {
             .collect()
     }
 
-    fn binary(bytes: &[u8]) -> Result<Vec<(u32, Option<Vec<u8>>)>, ValueError> {
+    type Typed = Result<Vec<(u32, Option<Vec<u8>>)>, ValueError>;
+
+    fn binary(bytes: &[u8]) -> Typed {
         attributes_from_binary(bytes)?
             .map(|attribute| attribute.map(|(ty, value)| (ty, value.map(<[u8]>::to_vec))))
             .collect()

@@ -129,8 +129,11 @@ pub(super) fn is_printable(kind: &ValueKind) -> bool {
     ) && kind.reads_binary()
 }
 
-/// Appends the text that Postgres prints for a binary value of any type that has one, inside of another text.
-pub(super) fn plain_text(kind: &ValueKind, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+/// Appends the text that Postgres prints for a binary value of any type that has one. It is UTF-8 if the value's own text is.
+///
+/// # Errors
+/// [`ValueError::NoBinaryForm`] for types that are not carried as text, too.
+pub fn plain_text(kind: &ValueKind, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     match kind {
         ValueKind::Bool => out.push(if bool_from_binary(bytes)? { b't' } else { b'f' }),
         ValueKind::Int2 => decimal(i16_from_binary(bytes)?, out)?,
