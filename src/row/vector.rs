@@ -140,7 +140,23 @@ mod tests {
             expected
         );
         assert_eq!(binary("000300003c004100c200", Width::Half).unwrap(), expected);
-        assert_eq!(text("[1e-07]").unwrap(), [1e-7]);
+        let extreme = [1e-7, 3.4e38, -0.0];
+        assert_eq!(text("[1e-07,3.4e+38,-0]").unwrap(), extreme);
+        assert_eq!(
+            binary("0003000033d6bf957f7fc99e80000000", Width::Single).unwrap(),
+            extreme
+        );
+    }
+
+    #[test]
+    fn halves_are_the_numbers_that_their_text_shows() {
+        for (sent, printed) in [
+            ("0003000000017bff8000", "[5.9604645e-08,65504,-0]"),
+            ("000300002e66040003ef", "[0.099975586,6.1035156e-05,6.0021877e-05]"),
+            ("000100003554", "[0.3330078]"),
+        ] {
+            assert_eq!(binary(sent, Width::Half), text(printed));
+        }
     }
 
     #[test]
