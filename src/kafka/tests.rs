@@ -345,7 +345,10 @@ async fn a_record_over_the_limit_gives_its_ticket_back() {
     );
     assert_eq!(bench.producer.in_flight(), InFlight::default());
     error.ticket.failed(Failure::Final("too large".into()));
-    assert_eq!(bench.seen.told(), ["broken: too large"]);
+    assert_eq!(
+        bench.seen.told(),
+        ["broken: too large, in the transaction that committed at 0/10"]
+    );
 }
 
 #[tokio::test]
@@ -374,7 +377,10 @@ async fn a_record_that_the_broker_refuses_fails_its_ticket_by_kind() {
         assert_eq!(
             bench.seen.told(),
             [
-                format!("broken: kafka did not take a record of 7 bytes for topic t, partition 0: {why}"),
+                format!(
+                    "broken: kafka did not take a record of 7 bytes for topic t, partition 0: {why}, \
+                     in the transaction that committed at 0/10"
+                ),
                 format!("failed {kind}"),
             ]
         );

@@ -58,6 +58,11 @@ struct Streaming {
 impl Pipeline {
     /// Connects, streams until told to stop or until something is wrong, and settles what is in flight.
     pub(super) async fn session(&self, producer: &Arc<Producer>, memory: &mut Memory) -> Result<Ended, PipelineError> {
+        let ended = self.connect_and_stream(producer, memory).await;
+        ended.map_err(|error| error.with_server(&self.postgres.address()))
+    }
+
+    async fn connect_and_stream(&self, producer: &Arc<Producer>, memory: &mut Memory) -> Result<Ended, PipelineError> {
         let sql = Arc::new(Sql::new(self.postgres.clone()));
         let started = tokio::select! {
             biased;

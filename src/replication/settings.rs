@@ -36,6 +36,13 @@ pub struct PostgresSettings {
     pub application_name: String,
 }
 
+impl PostgresSettings {
+    /// Where the server is to be found, for messages.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.hosts.join(","), self.port)
+    }
+}
+
 /// Whether a connection is encrypted, and what is verified. TLS is never used over unix sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SslMode {
