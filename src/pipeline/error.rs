@@ -218,7 +218,7 @@ fn at(server: Option<&str>) -> String {
 }
 
 /// An error with its whole chain of sources, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backoff::Backoff;
-pub use error::PipelineError;
+pub use error::{PipelineError, chain};
 use observer::KafkaObserver;
 use prepare::Memory;
 pub use refusal::Refusal;
