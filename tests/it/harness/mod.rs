@@ -16,7 +16,7 @@ pub use config::Config;
 pub use kafka::Kafka;
 pub use postgres::{Database, Postgres, Stop};
 pub use proxy::{Link, Proxy};
-pub use reader::{Reading, read, read_events};
+pub use reader::{Reading, Record, read, read_events, read_records};
 pub use registry::{Registry, http};
 pub use walferry::{Exit, Walferry};
 
