@@ -18,6 +18,7 @@ mod crash;
 mod idle;
 mod outage;
 mod pair;
+mod records;
 mod refusals;
 mod servers;
 mod smoke;
