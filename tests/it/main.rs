@@ -20,6 +20,8 @@ mod outage;
 mod pair;
 mod records;
 mod refusals;
+mod registry;
+mod replication;
 mod servers;
 mod smoke;
 mod versions;
