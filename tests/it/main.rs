@@ -15,6 +15,7 @@ mod workload;
 
 mod connection;
 mod crash;
+mod ddl;
 mod idle;
 mod outage;
 mod pair;

@@ -827,20 +827,9 @@ const TEXT_ONLY: &[Column] = &[
     ("tsvector", &[("'a:1 b'", "'a':1 'b'")]),
     ("point", &[("'(0.1,2)'", "(0.1,2)")]),
     ("pg_lsn", &[("'16/B374D848'", "16/B374D848")]),
-    (
-        "integer[]",
-        &[("'{1,NULL,3}'", "{1,NULL,3}"), ("'{{1,2},{3,4}}'", "{{1,2},{3,4}}")],
-    ),
-    (
-        "timestamptz[]",
-        &[("'{2024-01-01 00:00+00}'", "{\"2024-01-01 00:00:00+00\"}")],
-    ),
-    ("bytea[]", &[("'{\"\\\\x00ff\"}'", "{\"\\\\x00ff\"}")]),
-    ("pair", &[("(1,'2024-02-29')", "(1,2024-02-29)")]),
 ];
 
-const TYPES: &str = "CREATE TYPE state AS ENUM ('new', 'größer'); CREATE DOMAIN price AS numeric(8,2); \
-                     CREATE TYPE pair AS (a int, b date)";
+const TYPES: &str = "CREATE TYPE state AS ENUM ('new', 'größer'); CREATE DOMAIN price AS numeric(8,2)";
 
 fn table(columns: &[Column]) -> String {
     let columns: Vec<String> = columns
@@ -978,14 +967,14 @@ async fn a_type_without_a_binary_reader_is_named_when_binary_is_insisted_on() {
     let (postgres, kafka) = (Postgres::shared(18), Kafka::shared());
     let database = postgres.database().await;
     database
-        .execute("CREATE TABLE t (id int PRIMARY KEY, address inet)")
+        .execute("CREATE TABLE t (id int PRIMARY KEY, amount money)")
         .await;
     let config = Config::new(&fresh("wf"), &database, &kafka).text("replication.format", "binary");
     let mut walferry = Walferry::start(&config);
     walferry.ready(SOON).await;
-    database.execute("INSERT INTO t VALUES (1, '10.0.0.1')").await;
+    database.execute("INSERT INTO t VALUES (1, '10.25')").await;
     let exit = walferry.end(SOON).await;
     assert_eq!(exit.code, Some(1), "{}", exit.stderr);
-    exit.says(&["public.t", "address", "inet", "replication.format"]);
-    assert!(!exit.stderr.contains("10.0.0.1"), "{}", exit.stderr);
+    exit.says(&["public.t", "amount", "money", "replication.format"]);
+    assert!(!exit.stderr.contains("10.25"), "{}", exit.stderr);
 }

@@ -121,7 +121,8 @@ async fn told_to_stop_while_the_registry_is_away_it_stops_and_goes_on_later() {
     insert(&database, 1, 10).await;
     walferry.not_ready_because("schema registry", SOON).await;
     let exit = walferry.terminate(SOON).await;
-    assert!(exit.code.is_some(), "it leaves by itself: {}", exit.stderr);
+    assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+    exit.says(&["stopped as asked", "will be sent again"]);
 
     let proxy = HttpProxy::start(&registry).await;
     let config = config.text("schema_registry.url", &registry.url_through(proxy.port));
