@@ -9,7 +9,10 @@ use super::nested::Buffers;
 /// The most headers that a record has.
 pub const MAX_HEADERS: usize = 7;
 
-/// Records of one or more changes, in the order in which they are to be sent. Keeps its memory when cleared.
+/// The most memory that a cleared batch keeps: more than nearly every row needs, and nothing against a row of a gigabyte.
+const KEPT: usize = 4 * 1024 * 1024;
+
+/// Records of one or more changes, in the order in which they are to be sent. Keeps its memory when cleared, within reason.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
@@ -42,9 +45,10 @@ impl Batch {
         Batch::default()
     }
 
-    /// Forgets the records and keeps the memory.
+    /// Forgets the records and keeps the memory, but not what a single huge row once took.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
         self.records.clear();
         self.headers.clear();
     }
@@ -173,5 +177,21 @@ impl<'a> Headers<'a> {
 impl std::fmt::Debug for Headers<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.spans.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_huge_row_goes_with_it_and_that_of_others_is_kept() {
+        let mut batch = Batch::new();
+        batch.bytes.resize(100_000_000, b'x');
+        batch.clear();
+        assert_eq!(batch.bytes.capacity(), KEPT);
+        batch.bytes.resize(KEPT / 2, b'x');
+        batch.clear();
+        assert_eq!(batch.bytes.capacity(), KEPT);
     }
 }

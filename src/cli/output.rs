@@ -1,9 +1,9 @@
 //! stdout is for data, stderr for everything else; both are written here and nowhere else.
 
-use std::error::Error;
 use std::io::{self, ErrorKind, Write};
 
 use super::Exit;
+pub use crate::pipeline::chain;
 
 /// Writes data. A reader that has gone (`| head`) is a quiet end.
 pub fn data(text: &str) -> Exit {
@@ -37,18 +37,6 @@ pub fn end_of(written: io::Result<()>) -> Exit {
 pub fn notice(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-}
-
-/// An error with its whole chain of sources, on one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -24,12 +24,16 @@ impl Key {
 
     /// The environment variable that overrides it.
     pub fn variable(&self) -> String {
-        format!("{PREFIX}{}", self.path.to_ascii_uppercase().replace('.', "__"))
+        let path = self.path.to_ascii_uppercase().replace('.', SEPARATOR);
+        format!("{PREFIX}{SEPARATOR}{path}")
     }
 }
 
 /// What the environment variables begin with.
-pub const PREFIX: &str = "WALFERRY__";
+pub const PREFIX: &str = "WALFERRY";
+
+/// What stands between prefix, section and key in an environment variable.
+pub const SEPARATOR: &str = "__";
 
 /// What a value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

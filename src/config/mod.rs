@@ -1,5 +1,8 @@
 //! The configuration: a TOML file, environment variables over it, parsed whole and then judged whole.
 //!
+//! The file and the environment each give their names to be judged (`file`, `variables`); `layers` merges them
+//! into one tree; `judge` reads every key out of it and judges it, a file a section.
+//!
 //! [`load`] reports every fault at once. [`Config`] is what the rest uses; it shows no secret. All keys, with type,
 //! default and meaning, stand in one table, [`keys`].
 
@@ -7,10 +10,13 @@
 pub mod environment;
 /// What is wrong.
 pub mod fault;
+mod file;
 /// Patterns over schema and table.
 pub mod glob;
+mod judge;
 /// Every key there is.
 pub mod keys;
+mod layers;
 mod load;
 mod pgpass;
 /// librdkafka properties that are secret.
@@ -20,10 +26,10 @@ mod registry_url;
 /// Values that are never shown.
 pub mod secret;
 mod settings;
-mod source;
 #[cfg(test)]
 mod tests;
 mod value;
+mod variables;
 
 pub use environment::{Environment, ProcessEnvironment};
 pub use fault::{ConfigErrors, Fault, Origin};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use ::config::ValueKind;
 use toml::de::DeValue;
 
 use super::fault::redact;
@@ -46,6 +47,38 @@ impl Raw {
                     .map(|(key, value)| (key.get_ref().to_string(), Self::from_toml(value.get_ref())))
                     .collect(),
             ),
+        }
+    }
+
+    /// A value of the file, from the tree of the layers.
+    pub(super) fn from_tree(value: &::config::Value) -> Self {
+        match &value.kind {
+            ValueKind::String(text) => Self::String(text.clone()),
+            ValueKind::Boolean(value) => Self::Bool(*value),
+            ValueKind::I64(number) => Self::Integer(number.to_string(), Some(*number)),
+            ValueKind::U64(number) => Self::Integer(number.to_string(), i64::try_from(*number).ok()),
+            ValueKind::I128(number) => Self::Integer(number.to_string(), i64::try_from(*number).ok()),
+            ValueKind::U128(number) => Self::Integer(number.to_string(), i64::try_from(*number).ok()),
+            ValueKind::Float(number) => Self::Float(format!("{number:?}")),
+            ValueKind::Nil => Self::String(String::new()),
+            ValueKind::Array(items) => Self::Array(items.iter().map(Self::from_tree).collect()),
+            ValueKind::Table(table) => {
+                let sorted: BTreeMap<&String, &::config::Value> = table.iter().collect();
+                let entries = sorted.into_iter();
+                Self::Table(
+                    entries
+                        .map(|(key, value)| (key.clone(), Self::from_tree(value)))
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    /// A value of the environment, from the tree of the layers.
+    pub(super) fn from_variable(value: &::config::Value) -> Self {
+        match Self::from_tree(value) {
+            Self::String(text) => Self::Loose(text),
+            other => other,
         }
     }
 

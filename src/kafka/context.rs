@@ -12,7 +12,7 @@ use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
 use super::KafkaError;
-use crate::progress::{OpenCommit, Ticket};
+use crate::progress::{Failure, OpenCommit, Ticket};
 
 /// Bytes charged for each record beside key, value and headers: librdkafka's own structure for it, the allocator's
 /// and the delivery report's, rounded up, so that `max_in_flight` bounds memory also where records are tiny.
@@ -192,6 +192,15 @@ pub(super) fn failure_kind(code: Option<RDKafkaErrorCode>) -> &'static str {
     }
 }
 
+/// Whether the record may be taken when it is sent again, by another producer: one that is too large or not allowed will
+/// not be. A topic that was deleted is made again by the next producer, or is missed by it with a clear error.
+fn failure(kind: &'static str, reason: String) -> Failure {
+    match kind {
+        "too_large" | "authorization" => Failure::Final(reason),
+        _ => Failure::Passing(reason),
+    }
+}
+
 fn size(message: &BorrowedMessage<'_>) -> usize {
     let headers = message.headers().map_or(0, |headers| {
         let sizes = headers
@@ -224,11 +233,12 @@ impl ProducerContext<NoCustomPartitioner> for Context {
                 let why = error
                     .rdkafka_error_code()
                     .map_or_else(|| error.to_string(), |code| code.to_string());
-                ticket.failed(&format!(
+                let reason = format!(
                     "kafka did not take a record of {size} bytes for topic {}, partition {}: {why}",
                     message.topic(),
                     message.partition(),
-                ));
+                );
+                ticket.failed(failure(kind, reason));
                 self.observer.failed(kind);
                 size
             }

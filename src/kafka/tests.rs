@@ -13,7 +13,7 @@ use rdkafka::{ClientConfig, TopicPartitionList};
 
 use super::*;
 use crate::lsn::Lsn;
-use crate::progress::{Event, Progress, Transaction};
+use crate::progress::{Event, Failure, Progress, Transaction};
 
 pub(super) fn settings(bootstrap_servers: &str) -> KafkaSettings {
     KafkaSettings {
@@ -99,8 +99,8 @@ impl Bench {
         let progress = Progress::new(
             Lsn::ZERO,
             Box::new(move |event| {
-                if let Event::Broken { reason } = event {
-                    observer.tell(format!("broken: {reason}"));
+                if let Event::Broken(failure) = event {
+                    observer.tell(format!("broken: {}", failure.reason()));
                 }
             }),
         );
@@ -344,8 +344,11 @@ async fn a_record_over_the_limit_gives_its_ticket_back() {
         "kafka producer did not take a record for topic t: 1100001 bytes are more than message.max.bytes allows"
     );
     assert_eq!(bench.producer.in_flight(), InFlight::default());
-    error.ticket.failed("too large");
-    assert_eq!(bench.seen.told(), ["broken: too large"]);
+    error.ticket.failed(Failure::Final("too large".into()));
+    assert_eq!(
+        bench.seen.told(),
+        ["broken: too large, in the transaction that committed at 0/10"]
+    );
 }
 
 #[tokio::test]
@@ -374,7 +377,10 @@ async fn a_record_that_the_broker_refuses_fails_its_ticket_by_kind() {
         assert_eq!(
             bench.seen.told(),
             [
-                format!("broken: kafka did not take a record of 7 bytes for topic t, partition 0: {why}"),
+                format!(
+                    "broken: kafka did not take a record of 7 bytes for topic t, partition 0: {why}, \
+                     in the transaction that committed at 0/10"
+                ),
                 format!("failed {kind}"),
             ]
         );
@@ -398,7 +404,7 @@ async fn a_fatal_error_is_told_once_and_ends_the_taking_of_records() {
     let error = producer.send("t", &record("k", "v"), transaction.ticket()).unwrap_err();
     assert!(error.to_string().contains("Cluster authorization failed"), "{error}");
     assert_eq!(error.kind.as_str(), "fatal");
-    error.ticket.failed("fatal");
+    error.ticket.failed(Failure::Passing("fatal".into()));
 }
 
 #[tokio::test]

@@ -127,8 +127,7 @@ impl Report {
                 version
             }
             Err(error) => {
-                let address = format!("{}:{}", config.postgres.hosts.join(","), config.postgres.port);
-                self.add("replication connection", Err(error.with_server(&address)));
+                self.add("replication connection", Err(error.with_server(&postgres.address())));
                 return self.skip(LATER, "replication connection");
             }
         };

@@ -6,7 +6,7 @@ use crate::envelope::{Position, TopicTemplateError};
 use crate::kafka::KafkaError;
 use crate::lsn::Lsn;
 use crate::pgoutput::DecodeError;
-use crate::progress::OutOfOrder;
+use crate::progress::{Failure, OutOfOrder};
 use crate::relation::RelationError;
 use crate::replication::{ConnectError, ReplicationError, ServerError};
 use crate::schema_registry::RegistryError;
@@ -119,13 +119,8 @@ pub enum PipelineError {
     #[error("the schema registry refused")]
     Registry(#[from] RegistryError),
     /// Records were not delivered.
-    #[error("records were not delivered: {reason}")]
-    Undelivered {
-        /// What librdkafka says.
-        reason: String,
-        /// Whether a new producer may do better.
-        transient: bool,
-    },
+    #[error("records were not delivered: {}", .0.reason())]
+    Undelivered(Failure),
     /// Postgres is shutting down, and waits for us.
     #[error("postgres is shutting down")]
     ServerStopping,
@@ -141,7 +136,7 @@ impl PipelineError {
             PipelineError::Connect(error) => error.is_transient(),
             PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
-            PipelineError::Undelivered { transient, .. } => *transient,
+            PipelineError::Undelivered(failure) => matches!(failure, Failure::Passing(_)),
             PipelineError::ServerStopping | PipelineError::StreamEnded => true,
             _ => false,
         }
@@ -168,9 +163,14 @@ impl PipelineError {
             PipelineError::Kafka(error) => error.hint(),
             PipelineError::Registry(error) => error.hint(),
             PipelineError::Decode { source, .. } => Some(source.hint().into()),
+            PipelineError::Undelivered(Failure::Final(_)) => Some(
+                "A record that is too large: raise max.message.bytes of the topic (message.max.bytes of the brokers). One that is \
+                 not allowed: give walferry's user WRITE on the topic (kafka-acls). It is sent again at the next start."
+                    .into(),
+            ),
             PipelineError::Topic(_)
+            | PipelineError::Undelivered(Failure::Passing(_))
             | PipelineError::Pattern { .. }
-            | PipelineError::Undelivered { .. }
             | PipelineError::Unexpected { .. }
             | PipelineError::UnknownRelation { .. }
             | PipelineError::Relation { .. }
@@ -218,7 +218,7 @@ fn at(server: Option<&str>) -> String {
 }
 
 /// An error with its whole chain of sources, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

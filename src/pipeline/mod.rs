@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backoff::Backoff;
-pub use error::PipelineError;
+pub use error::{PipelineError, chain};
 use observer::KafkaObserver;
 use prepare::Memory;
 pub use refusal::Refusal;
@@ -108,7 +108,7 @@ async fn supervise(
         }
         status.heartbeat();
         tracing::warn!(error = error.chain(), hint = error.hint(), retry_in = ?wait, "the session with postgres ended; trying again");
-        if matches!(error, PipelineError::Undelivered { .. }) {
+        if matches!(error, PipelineError::Undelivered(_)) {
             // Dropped first: the old one's records are purged, and only then come again.
             drop(producer);
             producer = Arc::new(Producer::new(&kafka, observer.clone())?);

@@ -14,7 +14,7 @@ use crate::envelope::{Op, Position, RowChange, TopicTemplate, Transaction, topic
 use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
 use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
-use crate::progress;
+use crate::progress::{self, Failure};
 use crate::relation::{self, CatalogKeys, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
 use crate::telemetry::metrics::{Metrics, RecordOp, TableMetrics};
@@ -260,25 +260,19 @@ async fn send(
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 SendErrorKind::TooLarge { size } => {
-                    refused.ticket.failed("too large");
+                    refused.ticket.failed(Failure::Final("too large".to_owned()));
                     let (table, position) = (destination.label.clone(), record.position);
                     return Err(PipelineError::TooLarge { table, position, size });
                 }
                 SendErrorKind::Fatal { .. } => {
-                    let reason = refused.kind.to_string();
-                    refused.ticket.failed(&reason);
-                    return Err(PipelineError::Undelivered {
-                        reason,
-                        transient: true,
-                    });
+                    let failure = Failure::Passing(refused.kind.to_string());
+                    refused.ticket.failed(failure.clone());
+                    return Err(PipelineError::Undelivered(failure));
                 }
                 kind => {
-                    let reason = format!("topic {}: {kind}", refused.topic);
-                    refused.ticket.failed(&reason);
-                    return Err(PipelineError::Undelivered {
-                        reason,
-                        transient: false,
-                    });
+                    let failure = Failure::Final(format!("topic {}: {kind}", refused.topic));
+                    refused.ticket.failed(failure.clone());
+                    return Err(PipelineError::Undelivered(failure));
                 }
             }
         }
@@ -294,6 +288,7 @@ async fn send(
 async fn wait_for_capacity(producer: &Producer, status: &Status) {
     // Under load the limit is reached all the time, for moments; a state is what lasts.
     const LASTING: Duration = Duration::from_secs(1);
+    let before = status.state();
     let mut waited = false;
     while tokio::time::timeout(LASTING, producer.capacity()).await.is_err() {
         if !waited {
@@ -310,7 +305,7 @@ async fn wait_for_capacity(producer: &Producer, status: &Status) {
     }
     if waited {
         tracing::info!("kafka confirms again");
-        status.set_state(State::Streaming, None);
+        status.set_state(before, None);
     }
 }
 

@@ -17,7 +17,7 @@ use super::stream::{Left, Signals, Stream, now_us};
 use crate::kafka::Producer;
 use crate::lsn::Lsn;
 use crate::pgoutput::Context;
-use crate::progress::{Event, Progress};
+use crate::progress::{Event, Failure, Progress};
 use crate::replication::{
     PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
@@ -52,12 +52,17 @@ struct Streaming {
     progress: Progress,
     database: String,
     context: Context,
-    broken: watch::Receiver<Option<String>>,
+    broken: watch::Receiver<Option<Failure>>,
 }
 
 impl Pipeline {
     /// Connects, streams until told to stop or until something is wrong, and settles what is in flight.
     pub(super) async fn session(&self, producer: &Arc<Producer>, memory: &mut Memory) -> Result<Ended, PipelineError> {
+        let ended = self.connect_and_stream(producer, memory).await;
+        ended.map_err(|error| error.with_server(&self.postgres.address()))
+    }
+
+    async fn connect_and_stream(&self, producer: &Arc<Producer>, memory: &mut Memory) -> Result<Ended, PipelineError> {
         let sql = Arc::new(Sql::new(self.postgres.clone()));
         let started = tokio::select! {
             biased;
@@ -157,7 +162,7 @@ impl Pipeline {
     fn observer(
         &self,
         confirmed: watch::Sender<Lsn>,
-        broken: watch::Sender<Option<String>>,
+        broken: watch::Sender<Option<Failure>>,
     ) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
         let status = Arc::clone(&self.status);
         let kafka = self.metrics.kafka.clone();
@@ -174,11 +179,11 @@ impl Pipeline {
                     kafka.commit_to_delivery(Duration::from_micros(elapsed));
                 }
             }
-            Event::Broken { reason } => {
+            Event::Broken(failure) => {
                 broken.send_if_modified(|known| {
                     let first = known.is_none();
                     if first {
-                        *known = Some(reason.to_owned());
+                        *known = Some(failure.clone());
                     }
                     first
                 });
@@ -255,7 +260,7 @@ impl Pipeline {
             // Postgres waits for us; what Kafka confirms in a moment is worth the moment.
             Err(PipelineError::ServerStopping) => producer.flush(Duration::from_secs(1)).await,
             Err(error) if !error.is_transient() => producer.flush(Duration::from_secs(5)).await,
-            Err(PipelineError::Undelivered { .. }) => false,
+            Err(PipelineError::Undelivered(_)) => false,
             // The connection is gone; the next would send again all that is not confirmed by then.
             Err(_) => {
                 while !producer.flush(Duration::from_secs(5)).await {

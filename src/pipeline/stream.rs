@@ -12,7 +12,7 @@ use super::shutdown::Shutdown;
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{self, Context, Message, unix_us};
-use crate::progress::Progress;
+use crate::progress::{Failure, Progress};
 use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
 use crate::telemetry::metrics::{MessageType, Metrics};
 use crate::telemetry::state::{State, Status};
@@ -30,8 +30,8 @@ pub(super) enum Left {
 pub(super) struct Signals {
     pub(super) shutdown: Shutdown,
     pub(super) shutdown_timeout: Duration,
-    /// Why records were not delivered.
-    pub(super) broken: watch::Receiver<Option<String>>,
+    /// Why a record was not delivered.
+    pub(super) broken: watch::Receiver<Option<Failure>>,
     /// Postgres is shutting down.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -99,7 +99,7 @@ impl<'a> Stream<'a> {
                     continue;
                 }
                 () = at(deadline), if deadline.is_some() => return Ok(Left::TimedOut),
-                reason = is_broken(&mut signals.broken) => return Err(undelivered(reason)),
+                failure = is_broken(&mut signals.broken) => return Err(PipelineError::Undelivered(failure)),
                 () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
                 message = self.reader.next() => message?,
                 _ = tick.tick() => {
@@ -330,7 +330,7 @@ async fn finish(
                 *deadline = Some(Instant::now() + signals.shutdown_timeout);
             }
             () = at(*deadline), if deadline.is_some() => return Ok(Some(Left::TimedOut)),
-            reason = is_broken(&mut signals.broken) => return Err(undelivered(reason)),
+            failure = is_broken(&mut signals.broken) => return Err(PipelineError::Undelivered(failure)),
             () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
         }
     }
@@ -342,25 +342,20 @@ pub(super) fn now_us() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn undelivered(reason: String) -> PipelineError {
-    PipelineError::Undelivered {
-        reason,
-        transient: true,
-    }
-}
-
 async fn at(deadline: Option<Instant>) {
     if let Some(deadline) = deadline {
         tokio::time::sleep_until(deadline).await;
     }
 }
 
-async fn is_broken(broken: &mut watch::Receiver<Option<String>>) -> String {
-    match broken.wait_for(Option::is_some).await {
-        Ok(reason) => reason.clone().unwrap_or_default(),
-        // Nobody is left to say it; the queue that would have is gone with the session.
-        Err(_) => std::future::pending().await,
+async fn is_broken(broken: &mut watch::Receiver<Option<Failure>>) -> Failure {
+    if let Ok(failure) = broken.wait_for(Option::is_some).await
+        && let Some(failure) = failure.as_ref()
+    {
+        return failure.clone();
     }
+    // Nobody is left to say it; the queue that would have is gone with the session.
+    std::future::pending().await
 }
 
 async fn is_true(signal: &mut watch::Receiver<bool>) {

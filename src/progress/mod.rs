@@ -36,13 +36,35 @@ pub enum Event<'a> {
         commit_times_us: &'a [i64],
     },
     /// A record was not delivered, or its ticket was dropped: the confirmed LSN will not advance any more.
-    Broken {
-        /// Why, for the log.
-        reason: &'a str,
-    },
+    Broken(&'a Failure),
 }
 
 type Observer = Box<dyn Fn(Event<'_>) + Send + Sync>;
+
+/// Why a record was not delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// Sent again, it may be taken.
+    Passing(String),
+    /// It will never be taken as things stand.
+    Final(String),
+}
+
+impl Failure {
+    /// The reason, for the log.
+    pub fn reason(&self) -> &str {
+        match self {
+            Failure::Passing(reason) | Failure::Final(reason) => reason,
+        }
+    }
+
+    fn map(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Failure::Passing(reason) => Failure::Passing(change(reason)),
+            Failure::Final(reason) => Failure::Final(change(reason)),
+        }
+    }
+}
 
 /// The queue of open commits. Clones share it.
 #[derive(Clone)]
@@ -91,7 +113,11 @@ impl Progress {
                 last,
             });
         }
-        let commit = Arc::new(OpenCommit::new(Arc::downgrade(&self.shared), commit_time_us));
+        let commit = Arc::new(OpenCommit::new(
+            Arc::downgrade(&self.shared),
+            commit_lsn,
+            commit_time_us,
+        ));
         ring.open(commit_lsn, Arc::clone(&commit));
         Ok(Transaction {
             commit,
@@ -150,9 +176,9 @@ impl Shared {
         self.advance(&mut ring);
     }
 
-    fn broken(&self, reason: &str) {
+    fn broken(&self, failure: &Failure) {
         let _in_order = self.lock();
-        (self.observer)(Event::Broken { reason });
+        (self.observer)(Event::Broken(failure));
     }
 }
 

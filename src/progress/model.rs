@@ -58,7 +58,7 @@ proptest! {
                         assert!(confirmed.as_u64() > told.0, "it only ever advances");
                         told.0 = confirmed.as_u64();
                     }
-                    Event::Broken { .. } => told.1 += 1,
+                    Event::Broken(_) => told.1 += 1,
                 }
             })
         };
@@ -98,7 +98,7 @@ proptest! {
                     ticket.delivered();
                 }
                 Step::Fail(n) if !tickets.is_empty() => {
-                    tickets.swap_remove(n % tickets.len()).1.failed("refused");
+                    tickets.swap_remove(n % tickets.len()).1.failed(Failure::Passing("refused".into()));
                     lost += 1;
                 }
                 Step::DropTicket(n) if !tickets.is_empty() => {

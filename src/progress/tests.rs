@@ -7,7 +7,7 @@ use super::*;
 struct Told {
     advanced: Vec<u64>,
     commit_times: Vec<i64>,
-    broken: Vec<String>,
+    broken: Vec<Failure>,
 }
 
 fn queue() -> (Progress, Arc<Mutex<Told>>) {
@@ -24,11 +24,15 @@ fn queue() -> (Progress, Arc<Mutex<Told>>) {
                     told.advanced.push(confirmed.as_u64());
                     told.commit_times.extend(commit_times_us);
                 }
-                Event::Broken { reason } => told.broken.push(reason.to_owned()),
+                Event::Broken(failure) => told.broken.push(failure.clone()),
             }
         })
     };
     (Progress::new(Lsn::new(100), observer), told)
+}
+
+fn final_at_200(reason: &str) -> Failure {
+    Failure::Final(format!("{reason}, in the transaction that committed at 0/C8"))
 }
 
 fn begin(progress: &Progress, commit_lsn: u64) -> Transaction {
@@ -125,7 +129,7 @@ fn a_dropped_ticket_stops_the_pipeline() {
     transaction.commit(Lsn::new(210)).unwrap();
     assert_eq!(
         told.lock().unwrap().broken,
-        ["a record was dropped before it was delivered"]
+        [final_at_200("a record was dropped before it was delivered")]
     );
     assert_eq!(progress.confirmed(), Lsn::new(100));
 }
@@ -134,10 +138,10 @@ fn a_dropped_ticket_stops_the_pipeline() {
 fn a_failed_ticket_stops_the_pipeline_with_its_reason() {
     let (progress, told) = queue();
     let transaction = begin(&progress, 200);
-    transaction.ticket().failed("too large");
+    transaction.ticket().failed(Failure::Final("too large".into()));
     transaction.commit(Lsn::new(210)).unwrap();
     assert!(progress.keepalive(Lsn::new(500)));
-    assert_eq!(told.lock().unwrap().broken, ["too large"]);
+    assert_eq!(told.lock().unwrap().broken, [final_at_200("too large")]);
     assert_eq!(progress.confirmed(), Lsn::new(100), "nothing later is confirmed either");
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::SharedRef;
+use super::{Failure, SharedRef};
+use crate::lsn::Lsn;
 
 /// A transaction whose records are not all delivered. Opaque outside this module: it is what a [`Ticket`] becomes
 /// while the record is in the producer's hands.
@@ -13,15 +14,18 @@ pub struct OpenCommit {
     /// Unresolved tickets, and one more until the transaction is sealed, so that zero means sealed and delivered.
     outstanding: AtomicU64,
     published: AtomicBool,
+    commit_lsn: Lsn,
     commit_time_us: i64,
 }
 
 impl OpenCommit {
-    pub(super) fn new(queue: SharedRef, commit_time_us: i64) -> Self {
+    pub(super) fn new(queue: SharedRef, commit_lsn: Lsn, commit_time_us: i64) -> Self {
+        let (outstanding, published) = (AtomicU64::new(1), AtomicBool::new(false));
         OpenCommit {
             queue,
-            outstanding: AtomicU64::new(1),
-            published: AtomicBool::new(false),
+            outstanding,
+            published,
+            commit_lsn,
             commit_time_us,
         }
     }
@@ -40,10 +44,11 @@ impl OpenCommit {
         self.published.load(Ordering::Relaxed).then_some(self.commit_time_us)
     }
 
-    fn break_queue(&self, reason: &str) {
+    fn break_queue(&self, failure: Failure) {
         // A queue that is gone belonged to a connection that is gone: the server sends all of it again.
         if let Some(queue) = self.queue.upgrade() {
-            queue.broken(reason);
+            let lsn = self.commit_lsn;
+            queue.broken(&failure.map(|reason| format!("{reason}, in the transaction that committed at {lsn}")));
         }
     }
 }
@@ -77,9 +82,9 @@ impl Ticket {
     }
 
     /// The record will not be delivered. The confirmed LSN stays before its transaction.
-    pub fn failed(mut self, reason: &str) {
+    pub fn failed(mut self, failure: Failure) {
         self.resolved = true;
-        self.commit.break_queue(reason);
+        self.commit.break_queue(failure);
     }
 
     /// The ticket as something that can travel through a producer's opaque pointer. Who holds it owes a
@@ -101,7 +106,9 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.resolved {
-            self.commit.break_queue("a record was dropped before it was delivered");
+            self.commit.break_queue(Failure::Final(
+                "a record was dropped before it was delivered".to_owned(),
+            ));
         }
     }
 }

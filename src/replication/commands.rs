@@ -1,17 +1,14 @@
 //! Commands of the streaming replication protocol (manual, section "Streaming Replication Protocol").
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::frontend;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::watch;
 
 use super::dial;
-use super::error::{ConnectError, ProtocolError, ReplicationError, ServerError};
-use super::frames::{Cursor, Frame, FrameError, FrameReader};
+use super::error::{ConnectError, ProtocolError, ReplicationError, ServerError, protocol};
+use super::frames::{Cursor, Frame, FrameReader, lost};
 use super::reader::ReplicationReader;
-use super::settings::PostgresSettings;
+use super::settings::{PostgresSettings, StartReplication};
 use super::socket::Transport;
 use super::startup::{WalsenderStartup, notice};
 use super::status::{self, StatusSender};
@@ -50,30 +47,6 @@ pub struct CreatedSlot {
     pub name: String,
     /// Every transaction that commits after this comes from the slot.
     pub consistent_point: Lsn,
-}
-
-/// How streaming starts.
-#[derive(Debug, Clone)]
-pub struct StartReplication {
-    /// The slot.
-    pub slot: String,
-    /// Transactions that commit before this are not sent; `0/0` means the slot's own position. Postgres silently
-    /// raises one that lies before the slot's position.
-    pub start_lsn: Lsn,
-    /// Their changes are sent.
-    pub publications: Vec<String>,
-    /// See [`protocol_version`].
-    pub protocol_version: u32,
-    /// Column values in binary form; from Postgres 14.
-    pub binary: bool,
-    /// Logical messages too; from Postgres 14.
-    pub messages: bool,
-    /// The longest time between two status updates.
-    pub status_interval: Duration,
-    /// The server's `wal_sender_timeout`; None if it is disabled there.
-    pub wal_sender_timeout: Option<Duration>,
-    /// What may be told to the server as confirmed; watched.
-    pub confirmed: watch::Receiver<Lsn>,
 }
 
 /// The newest version of the logical replication protocol that a server speaks (manual, section "Logical Streaming
@@ -233,18 +206,6 @@ impl ReplicationClient {
     }
 }
 
-pub(super) fn protocol(doing: &'static str) -> impl FnOnce(ProtocolError) -> ReplicationError {
-    move |error| ReplicationError::Protocol { doing, error }
-}
-
-pub(super) fn lost(doing: &'static str) -> impl FnOnce(FrameError) -> ReplicationError {
-    move |error| match error {
-        FrameError::Io(error) => ReplicationError::Io { doing, error },
-        FrameError::Closed => ReplicationError::Closed { doing },
-        FrameError::Protocol(error) => ReplicationError::Protocol { doing, error },
-    }
-}
-
 type Row = Vec<Option<Bytes>>;
 
 fn data_row(body: &Bytes) -> Result<Row, ProtocolError> {
@@ -340,6 +301,9 @@ fn start_command(options: &StartReplication) -> Result<String, ReplicationError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    use tokio::sync::watch;
 
     fn options(publications: &[&str]) -> StartReplication {
         StartReplication {

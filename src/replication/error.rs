@@ -452,6 +452,11 @@ impl ReplicationError {
     }
 }
 
+/// For `map_err`: the protocol was broken while something was being done.
+pub(super) fn protocol(doing: &'static str) -> impl FnOnce(ProtocolError) -> ReplicationError {
+    move |error| ReplicationError::Protocol { doing, error }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

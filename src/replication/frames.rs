@@ -9,7 +9,7 @@ use std::io;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::error::ProtocolError;
+use super::error::{ProtocolError, ReplicationError};
 use crate::lsn::Lsn;
 
 /// One buffer's size: what a slice that lives on can hold in memory beside itself.
@@ -270,6 +270,15 @@ impl<'a> Cursor<'a> {
         } else {
             Err(self.malformed("bytes left over"))
         }
+    }
+}
+
+/// For `map_err`: what a connection that failed while something was being done was lost by.
+pub(super) fn lost(doing: &'static str) -> impl FnOnce(FrameError) -> ReplicationError {
+    move |error| match error {
+        FrameError::Io(error) => ReplicationError::Io { doing, error },
+        FrameError::Closed => ReplicationError::Closed { doing },
+        FrameError::Protocol(error) => ReplicationError::Protocol { doing, error },
     }
 }
 

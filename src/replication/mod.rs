@@ -25,9 +25,9 @@ mod status;
 mod tls;
 mod verify;
 
-pub use commands::{CreateSlot, CreatedSlot, ReplicationClient, StartReplication, SystemIdentity, protocol_version};
+pub use commands::{CreateSlot, CreatedSlot, ReplicationClient, SystemIdentity, protocol_version};
 pub use error::{Attempt, AttemptError, ConnectError, ProtocolError, ReplicationError, ServerError};
 pub use reader::{ReplicationReader, StreamMessage};
-pub use settings::{PostgresSettings, RootCert, SslMode};
+pub use settings::{PostgresSettings, RootCert, SslMode, StartReplication};
 pub use sql::{SqlClient, SqlClosed, connect_sql};
 pub use status::StatusSender;

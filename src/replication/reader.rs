@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::time::{Instant, timeout};
 
-use super::commands::{lost, protocol};
+use super::error::protocol;
 use super::error::{ProtocolError, ReplicationError, ServerError};
+use super::frames::lost;
 use super::frames::{Cursor, Frame, FrameReader};
 use super::startup::notice;
 use super::status::{Link, Source};
@@ -258,8 +259,8 @@ async fn last_words(frames: &mut FrameReader<Source>) -> Option<ReplicationError
 
 #[cfg(test)]
 mod tests {
-    use super::super::commands::StartReplication;
     use super::super::frames::STREAM_LIMIT;
+    use super::super::settings::StartReplication;
     use super::super::status::{self, StatusSender};
     use super::*;
     use tokio::io::{AsyncWriteExt, DuplexStream, duplex};

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::config::secret::Secret;
+use crate::lsn::Lsn;
 
 /// How to reach and convince one Postgres cluster.
 #[derive(Debug, Clone)]
@@ -34,6 +37,13 @@ pub struct PostgresSettings {
     pub connect_timeout: Duration,
     /// Shown in `pg_stat_replication` and `pg_stat_activity`.
     pub application_name: String,
+}
+
+impl PostgresSettings {
+    /// Where the server is to be found, for messages.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.hosts.join(","), self.port)
+    }
 }
 
 /// Whether a connection is encrypted, and what is verified. TLS is never used over unix sockets.
@@ -138,6 +148,30 @@ pub(super) const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
 ];
+
+/// How streaming starts.
+#[derive(Debug, Clone)]
+pub struct StartReplication {
+    /// The slot.
+    pub slot: String,
+    /// Transactions that commit before this are not sent; `0/0` means the slot's own position. Postgres silently
+    /// raises one that lies before the slot's position.
+    pub start_lsn: Lsn,
+    /// Their changes are sent.
+    pub publications: Vec<String>,
+    /// See [`super::protocol_version`].
+    pub protocol_version: u32,
+    /// Column values in binary form; from Postgres 14.
+    pub binary: bool,
+    /// Logical messages too; from Postgres 14.
+    pub messages: bool,
+    /// The longest time between two status updates.
+    pub status_interval: Duration,
+    /// The server's `wal_sender_timeout`; None if it is disabled there.
+    pub wal_sender_timeout: Option<Duration>,
+    /// What may be told to the server as confirmed; watched.
+    pub confirmed: watch::Receiver<Lsn>,
+}
 
 #[cfg(test)]
 mod tests {

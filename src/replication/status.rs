@@ -15,9 +15,10 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::commands::{StartReplication, lost};
 use super::error::{ReplicationError, ServerError};
 use super::frames::FrameReader;
+use super::frames::lost;
+use super::settings::StartReplication;
 use crate::lsn::Lsn;
 
 /// Progress is told this often at most, so that a fast stream does not become a stream of updates.

@@ -13,11 +13,16 @@
 mod harness;
 mod workload;
 
+mod connection;
 mod crash;
+mod ddl;
 mod idle;
 mod outage;
 mod pair;
+mod records;
 mod refusals;
+mod registry;
+mod replication;
 mod servers;
 mod smoke;
 mod versions;

@@ -17,6 +17,7 @@ import io
 import json
 import struct
 import sys
+import time
 import urllib.request
 
 import fastavro
@@ -222,9 +223,13 @@ def read(brokers, topics, timeout):
                 if high > low:
                     ends[topic, partition] = high
         consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t, p in ends])
+        heard = time.monotonic()
         while ends:
-            messages = consumer.consume(5000, timeout)
-            if not messages:
+            # Waits its whole time for a batch that is not full: so a short one, many times.
+            messages = consumer.consume(5000, 0.1)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > timeout:
                 raise SystemExit(f"nothing arrived for {timeout} s with {ends} still to come")
             for message in messages:
                 if message.error():
@@ -429,16 +434,56 @@ def replay(records, topics, schemas, with_events=False):
     return result
 
 
+def plain(value):
+    """JSON of any decoded value: bytes as the text that Postgres prints of them."""
+    if isinstance(value, dict):
+        return {name: plain(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return "\\x" + value.hex() if isinstance(value, bytes) else value
+
+
+def spell_out(records, schemas):
+    """Each record as it came, judged by nothing: keys and flat rows rendered, other values as they are decoded."""
+    renderers = Renderers()
+
+    def decoded(data):
+        if data is None:
+            return None
+        value, schema = schemas.decode(data)
+        envelope = any(f["name"] == "op" for f in schema["fields"])
+        return plain(value) if envelope else renderers.row(schema, value)
+
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "key": decoded(key),
+            "value": decoded(value),
+            "schema": None if value is None else schemas.get(struct.unpack(">I", value[1:5])[0])[1],
+            "avro": None if value is None else value[5:].hex(),
+            "headers": {name: None if v is None else v.decode() for name, v in headers},
+        }
+        for topic, partition, offset, key, value, headers in records
+    ]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--brokers", required=True, help="example: 127.0.0.1:9092")
     arguments.add_argument("--registry", required=True, help="example: http://127.0.0.1:8081/apis/ccompat/v7")
     arguments.add_argument("--timeout", type=float, default=30.0, help="seconds without a record before giving up")
     arguments.add_argument("--events", action="store_true", help="print the decoded events, in order of position, too")
+    arguments.add_argument("--records", action="store_true", help="print the records alone, as they came, not judged")
     arguments.add_argument("topics", nargs="+")
     options = arguments.parse_args()
     records = read(options.brokers, options.topics, options.timeout)
-    json.dump(replay(records, options.topics, Schemas(options.registry), options.events), sys.stdout)
+    schemas = Schemas(options.registry)
+    if options.records:
+        json.dump(spell_out(records, schemas), sys.stdout)
+    else:
+        json.dump(replay(records, options.topics, schemas, options.events), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -186,5 +186,22 @@ class Rendering(unittest.TestCase):
         self.assertEqual(shown(["null", decimal], None), None)
 
 
+class SpellOut(unittest.TestCase):
+    def test_a_row_is_rendered_with_its_headers_and_a_tombstone_has_no_value(self):
+        schemas = FakeSchemas()
+        schemas.known[3] = (fastavro.parse_schema(VALUE), VALUE)
+        key = encode(1, KEY, {"id": 7})
+        records = [
+            (TOPIC, 0, 4, key, encode(3, VALUE, row(7, None)), [("walferry.op", b"c")]),
+            (TOPIC, 0, 5, key, None, [("walferry.op", b"d")]),
+        ]
+        first, second = replay.spell_out(records, schemas)
+        self.assertEqual(first["value"], {"id": "7", "grö": None, "price": "12.34"})
+        self.assertEqual(first["key"], {"id": "7"})
+        self.assertEqual(first["headers"], {"walferry.op": "c"})
+        self.assertEqual(first["avro"], "0e00020404d2")
+        self.assertEqual((second["offset"], second["key"], second["value"]), (5, {"id": "7"}, None))
+
+
 if __name__ == "__main__":
     unittest.main()

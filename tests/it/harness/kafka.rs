@@ -2,7 +2,7 @@
 
 use super::{Env, eventually, free_port, fresh, run, signal, tail, test_env_script};
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rustix::process::Signal;
@@ -128,6 +128,17 @@ impl Kafka {
             .unwrap();
         let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
         for result in admin.create_topics([&new], &AdminOptions::new()).await.unwrap() {
+            result.unwrap();
+        }
+    }
+
+    pub async fn set_topic_config(&self, topic: &str, key: &str, value: &str) {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &self.address)
+            .create()
+            .unwrap();
+        let altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(key, value);
+        for result in admin.alter_configs([&altered], &AdminOptions::new()).await.unwrap() {
             result.unwrap();
         }
     }

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each handle offers what some test needs")]
 
 mod config;
+mod http_proxy;
 mod kafka;
 mod postgres;
 mod proxy;
@@ -13,10 +14,11 @@ mod registry;
 mod walferry;
 
 pub use config::Config;
+pub use http_proxy::{Asked, Fault, HttpProxy};
 pub use kafka::Kafka;
 pub use postgres::{Database, Postgres, Stop};
 pub use proxy::{Link, Proxy};
-pub use reader::{Reading, read, read_events};
+pub use reader::{Reading, Record, read, read_events, read_records};
 pub use registry::{Registry, http};
 pub use walferry::{Exit, Walferry};
 

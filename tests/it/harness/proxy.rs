@@ -25,16 +25,21 @@ pub struct Proxy {
 
 impl Proxy {
     pub async fn start(target_port: u16) -> Self {
-        Self::with(target_port, false).await
+        Self::with(("127.0.0.1", super::free_port()), target_port, false).await
+    }
+
+    /// At an address of its own: every 127.x.y.z is this machine's, and each has all the ports.
+    pub async fn at(address: &str, port: u16, target_port: u16) -> Self {
+        Self::with((address, port), target_port, false).await
     }
 
     /// Like a connection pooler that knows nothing of replication: drops that parameter from the startup message.
     pub async fn pooler(target_port: u16) -> Self {
-        Self::with(target_port, true).await
+        Self::with(("127.0.0.1", super::free_port()), target_port, true).await
     }
 
-    async fn with(target_port: u16, pooler: bool) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", super::free_port())).await.unwrap();
+    async fn with(address: (&str, u16), target_port: u16, pooler: bool) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (link, watching) = watch::channel(Link::Forward);
         let connections: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();

@@ -52,7 +52,39 @@ pub async fn read_events(brokers: &str, topics: &[String]) -> Reading {
     replay(brokers, topics, &["--events"]).await
 }
 
+/// A record as it came.
+#[derive(Deserialize, Debug)]
+pub struct Record {
+    pub topic: String,
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Option<Row>,
+    /// A row, each value as Postgres prints it; an envelope as it was decoded. None: a tombstone.
+    pub value: Option<serde_json::Value>,
+    /// The value's schema.
+    pub schema: Option<serde_json::Value>,
+    /// The value's bytes after the schema's id, in hex.
+    pub avro: Option<String>,
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Record {
+    /// Of the row that the value is.
+    pub fn column(&self, name: &str) -> Option<&str> {
+        self.value.as_ref().expect("a row")[name].as_str()
+    }
+}
+
+/// Every record of these topics up to their present end, in the order of each partition; not judged.
+pub async fn read_records(brokers: &str, topics: &[String]) -> Vec<Record> {
+    serde_json::from_slice(&reader(brokers, topics, &["--records"]).await).unwrap()
+}
+
 async fn replay(brokers: &str, topics: &[String], flags: &[&str]) -> Reading {
+    serde_json::from_slice(&reader(brokers, topics, flags).await).unwrap()
+}
+
+async fn reader(brokers: &str, topics: &[String], flags: &[&str]) -> Vec<u8> {
     let env = Env::get();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reader/replay.py");
     let output = tokio::process::Command::new(&env.python)
@@ -68,7 +100,7 @@ async fn replay(brokers: &str, topics: &[String], flags: &[&str]) -> Reading {
         "the reader failed:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).unwrap()
+    output.stdout
 }
 
 impl Reading {

@@ -9,14 +9,7 @@ use std::time::Duration;
 /// # Errors
 /// When there is no answer.
 pub async fn http(method: &str, url: &str, body: Option<&Value>) -> Result<(u16, String), reqwest::Error> {
-    static PROVIDER: std::sync::Once = std::sync::Once::new();
-    // The client wants one even where no TLS is spoken; another test may have set it.
-    PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .timeout(Duration::from_secs(10))
-        .build()?;
-    let mut request = client.request(method.parse().unwrap(), url);
+    let mut request = client().request(method.parse().unwrap(), url);
     if let Some(body) = body {
         request = request
             .header("content-type", "application/vnd.schemaregistry.v1+json")
@@ -24,6 +17,17 @@ pub async fn http(method: &str, url: &str, body: Option<&Value>) -> Result<(u16,
     }
     let answer = request.send().await?;
     Ok((answer.status().as_u16(), answer.text().await?))
+}
+
+pub(super) fn client() -> reqwest::Client {
+    static PROVIDER: std::sync::Once = std::sync::Once::new();
+    // The client wants one even where no TLS is spoken; another test may have set it.
+    PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+    reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(10))
+        .build()
+        .unwrap()
 }
 
 /// The shared registry, by its Confluent API.
@@ -41,6 +45,12 @@ impl Registry {
     pub fn port(&self) -> u16 {
         let authority = self.url.strip_prefix("http://").unwrap().split('/').next().unwrap();
         authority.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// Of the API, below the authority.
+    pub fn path(&self) -> String {
+        let authority = self.url.strip_prefix("http://").unwrap();
+        authority[authority.find('/').unwrap()..].to_owned()
     }
 
     /// The same registry, seen through a proxy.

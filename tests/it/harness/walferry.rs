@@ -168,10 +168,19 @@ impl Walferry {
 
     /// The most memory that was ever resident, in MiB.
     pub fn peak_memory_mib(&self) -> u64 {
+        self.memory_mib("VmHWM:")
+    }
+
+    /// The memory that is resident now, in MiB.
+    pub fn resident_memory_mib(&self) -> u64 {
+        self.memory_mib("VmRSS:")
+    }
+
+    fn memory_mib(&self, which: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
             .lines()
-            .find_map(|l| l.strip_prefix("VmHWM:"))
+            .find_map(|l| l.strip_prefix(which))
             .expect("a process that runs");
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
     }
