@@ -257,14 +257,14 @@ fn encode(criterion: &mut Criterion) {
             bencher.iter(|| compiled(&encoder, row.as_tuple(), &mut batch))
         });
     }
-    let encoder = nested_encoder();
+    let nested = nested_encoder();
     for (name, row) in [
         ("nested, text", nested_text_row()),
         ("nested, binary", nested_binary_row()),
     ] {
         let mut batch = Batch::new();
         group.bench_function(name, |bencher| {
-            bencher.iter(|| compiled(&encoder, row.as_tuple(), &mut batch))
+            bencher.iter(|| compiled(&nested, row.as_tuple(), &mut batch))
         });
     }
     // The value alone, without key and headers.
