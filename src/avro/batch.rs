@@ -1,5 +1,6 @@
 //! The reused buffers of an encoder, and the records in them.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::envelope::{Op, Position};
@@ -13,7 +14,7 @@ pub const MAX_HEADERS: usize = 7;
 const KEPT: usize = 4 * 1024 * 1024;
 
 /// Records of one or more changes, in the order in which they are to be sent. Keeps its memory when cleared, within reason.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) unchanged: Vec<usize>,
@@ -39,6 +40,17 @@ pub(super) struct Mark {
     headers: usize,
 }
 
+/// Counts only: a row's values belong in no log.
+impl fmt::Debug for Batch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Batch")
+            .field("records", &self.records.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Batch {
     /// An empty batch.
     pub fn new() -> Self {
@@ -49,6 +61,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
+        self.buffers.shrink_to(KEPT);
         self.records.clear();
         self.headers.clear();
     }
@@ -125,7 +138,7 @@ impl Batch {
 }
 
 /// A record, ready to be sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// What happened.
     pub op: Op,
@@ -137,6 +150,20 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
     /// Where the change stands in the stream.
     pub position: Position,
+}
+
+/// Lengths only.
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Record")
+            .field("op", &self.op)
+            .field("key", &self.key.map(<[u8]>::len))
+            .field("value", &self.value.map(<[u8]>::len))
+            .field("headers", &self.headers)
+            .field("position", &self.position)
+            .finish()
+    }
 }
 
 /// A record's headers.
@@ -174,8 +201,8 @@ impl<'a> Headers<'a> {
     }
 }
 
-impl std::fmt::Debug for Headers<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.spans.iter().map(|(name, _)| name)).finish()
     }
 }
@@ -183,6 +210,23 @@ impl std::fmt::Debug for Headers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_debug_output_has_a_value_of_the_row() {
+        let mut batch = Batch::new();
+        batch.bytes.extend_from_slice(b"hunter2");
+        let position = Position {
+            commit_lsn: crate::lsn::Lsn::ZERO,
+            ordinal: 0,
+        };
+        batch.push(Op::Create, Some(0..3), Some(0..7), position);
+        assert_eq!(format!("{batch:?}"), "Batch { records: 1, bytes: 7, .. }");
+        let record = format!("{:?}", batch.records().next().unwrap());
+        assert!(
+            record.starts_with("Record { op: Create, key: Some(3), value: Some(7), headers: []"),
+            "{record}"
+        );
+    }
 
     #[test]
     fn the_memory_of_a_huge_row_goes_with_it_and_that_of_others_is_kept() {

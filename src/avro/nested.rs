@@ -10,7 +10,7 @@ use super::binary::{put_bytes, put_length};
 use super::field::{put_binary, put_text};
 
 /// Buffers for texts whose escapes were removed, one for each level of nesting, used again and again.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Buffers {
     free: Vec<Vec<u8>>,
 }
@@ -22,6 +22,14 @@ impl Buffers {
 
     fn put_back(&mut self, buffer: Vec<u8>) {
         self.free.push(buffer);
+    }
+
+    /// Lets go of what a huge value once took.
+    pub(super) fn shrink_to(&mut self, capacity: usize) {
+        for buffer in &mut self.free {
+            buffer.clear();
+            buffer.shrink_to(capacity);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::piece::{Piece, quoted};
 use super::wire::Wire;
 
 /// The elements of an array in text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TextElements<'a> {
     /// `None`: there are no more.
     rest: Option<&'a [u8]>,
@@ -83,7 +83,7 @@ impl<'a> Iterator for TextElements<'a> {
 }
 
 /// The elements of an array in its binary form; `None`: NULL.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BinaryElements<'a> {
     wire: Wire<'a>,
     left: usize,

@@ -12,7 +12,7 @@ use super::wire::Wire;
 
 /// The attributes of a value in text. One attribute that is NULL and no attribute at all are the same text, `()`; it is read as
 /// the former.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TextAttributes<'a> {
     /// `None`: there are no more.
     rest: Option<&'a [u8]>,
@@ -63,7 +63,7 @@ fn attribute(text: &[u8]) -> Result<(Piece<'_>, Option<&[u8]>), ValueError> {
 }
 
 /// The attributes of a value in its binary form: each one's type, and its value; `None`: NULL.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BinaryAttributes<'a> {
     wire: Wire<'a>,
     left: usize,

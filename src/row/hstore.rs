@@ -9,7 +9,7 @@ use super::piece::{Piece, quoted};
 use super::wire::Wire;
 
 /// The pairs of an hstore in text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TextPairs<'a> {
     /// `None`: there are no more.
     rest: Option<&'a [u8]>,
@@ -60,7 +60,7 @@ fn pair(text: &[u8]) -> Result<(Pair<'_>, Option<&[u8]>), ValueError> {
 }
 
 /// The pairs of an hstore in its binary form.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BinaryPairs<'a> {
     wire: Wire<'a>,
     left: usize,

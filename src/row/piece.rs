@@ -1,9 +1,11 @@
 //! The parts of a text that holds other values' texts: array elements, attributes of a row, keys and values of an hstore.
 
+use std::fmt;
+
 use super::ValueError;
 
 /// One part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// NULL.
     Null,
@@ -11,6 +13,17 @@ pub enum Piece<'a> {
     Plain(&'a [u8]),
     /// A value in which a backslash stands before the character that is meant, or a quotation mark is doubled.
     Escaped(&'a [u8]),
+}
+
+/// Lengths only: a row's values belong in no log.
+impl fmt::Debug for Piece<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Piece::Null => formatter.write_str("Null"),
+            Piece::Plain(value) => write!(formatter, "Plain({} bytes)", value.len()),
+            Piece::Escaped(value) => write!(formatter, "Escaped({} bytes)", value.len()),
+        }
+    }
 }
 
 impl<'a> Piece<'a> {

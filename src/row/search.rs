@@ -43,7 +43,7 @@ fn put_lexeme(lexeme: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A node of a query.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 enum Node<'a> {
     Lexeme { weights: u8, prefix: bool, text: &'a [u8] },
     Not,

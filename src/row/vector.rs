@@ -8,7 +8,7 @@ use super::float::{f32_from_binary, f32_from_text};
 use super::wire::Wire;
 
 /// The numbers of a vector in text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TextNumbers<'a> {
     /// `None`: there are no more.
     rest: Option<&'a [u8]>,
@@ -54,7 +54,7 @@ pub enum Width {
 }
 
 /// The numbers of a vector in its binary form.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BinaryNumbers<'a> {
     wire: Wire<'a>,
     width: Width,

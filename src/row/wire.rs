@@ -3,7 +3,7 @@
 use super::ValueError;
 
 /// The rest of a binary form.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Wire<'a> {
     rest: &'a [u8],
 }
