@@ -108,7 +108,9 @@ impl<'a> Stream<'a> {
                     continue;
                 }
             };
-            if let Some(left) = finish(self.work(message), signals, &mut deadline).await? {
+            let status = Arc::clone(&self.status);
+            let work = alive(&status, self.work(message));
+            if let Some(left) = finish(work, signals, &mut deadline).await? {
                 return Ok(left);
             }
             self.count();
@@ -332,6 +334,19 @@ async fn finish(
             () = at(*deadline), if deadline.is_some() => return Ok(Some(Left::TimedOut)),
             failure = is_broken(&mut signals.broken) => return Err(PipelineError::Undelivered(failure)),
             () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
+        }
+    }
+}
+
+/// Runs to the end of `work`, and says meanwhile that the loop turns.
+pub(super) async fn alive<T>(status: &Status, work: impl Future<Output = T>) -> T {
+    let mut tick = tokio::time::interval(Duration::from_secs(5));
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = tick.tick() => status.heartbeat(),
         }
     }
 }
