@@ -202,7 +202,7 @@ impl Drop for Database<'_> {
                 .enable_all()
                 .build()
                 .unwrap();
-            runtime.block_on(tokio::time::timeout(Duration::from_secs(10), drop_slots(port, &name)))
+            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(10), drop_slots(port, &name)).await })
         });
         if !matches!(dropping.join(), Ok(Ok(Ok(())))) {
             eprintln!("slots of database {} are left behind", self.name);
