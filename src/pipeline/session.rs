@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::shutdown::Shutdown;
 use super::source;
 use super::sql::Sql;
-use super::stream::{Left, Signals, Stream, now_us};
+use super::stream::{Left, Signals, Stream, alive, now_us};
 use crate::kafka::Producer;
 use crate::lsn::Lsn;
 use crate::pgoutput::Context;
@@ -67,7 +67,8 @@ impl Pipeline {
         let started = tokio::select! {
             biased;
             () = self.shutdown.requested() => return Ok(Ended::Drained),
-            started = self.start(&sql, memory) => started,
+            // A new slot waits for every transaction that runs: that may take hours, and is no reason to be restarted.
+            started = alive(&self.status, self.start(&sql, memory)) => started,
         };
         let streaming = match started {
             Err(error) if error.sqlstate() == Some(OBJECT_IN_USE) => {

@@ -17,6 +17,9 @@ use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
 use crate::telemetry::metrics::{MessageType, Metrics};
 use crate::telemetry::state::{State, Status};
 
+/// How often an idle stream says that it lives, and brings its metrics up to date.
+const TICK: Duration = Duration::from_secs(1);
+
 /// Why the stream was left without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
@@ -86,7 +89,7 @@ impl<'a> Stream<'a> {
     /// Told to stop, it reads on to the end of a transaction that has published something: to leave in its middle
     /// would publish its first part again after the restart.
     pub(super) async fn run(&mut self, signals: &mut Signals) -> Result<Left, PipelineError> {
-        let mut tick = tokio::time::interval(Duration::from_secs(5));
+        let mut tick = tokio::time::interval(TICK);
         let mut deadline: Option<Instant> = None;
         loop {
             if deadline.is_some() && !self.owes_a_commit() {
@@ -108,7 +111,9 @@ impl<'a> Stream<'a> {
                     continue;
                 }
             };
-            if let Some(left) = finish(self.work(message), signals, &mut deadline).await? {
+            let status = Arc::clone(&self.status);
+            let work = alive(&status, self.work(message));
+            if let Some(left) = finish(work, signals, &mut deadline).await? {
                 return Ok(left);
             }
             self.count();
@@ -332,6 +337,19 @@ async fn finish(
             () = at(*deadline), if deadline.is_some() => return Ok(Some(Left::TimedOut)),
             failure = is_broken(&mut signals.broken) => return Err(PipelineError::Undelivered(failure)),
             () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
+        }
+    }
+}
+
+/// Runs to the end of `work`, and says meanwhile that the loop turns.
+pub(super) async fn alive<T>(status: &Status, work: impl Future<Output = T>) -> T {
+    let mut tick = tokio::time::interval(Duration::from_secs(5));
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = tick.tick() => status.heartbeat(),
         }
     }
 }

@@ -15,7 +15,6 @@ mod workload;
 
 mod connection;
 mod crash;
-mod ddl;
 mod idle;
 mod outage;
 mod pair;
@@ -25,4 +24,5 @@ mod registry;
 mod replication;
 mod servers;
 mod smoke;
+mod tables;
 mod versions;

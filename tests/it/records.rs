@@ -978,3 +978,46 @@ async fn a_type_without_a_binary_reader_is_named_when_binary_is_insisted_on() {
     exit.says(&["public.t", "amount", "money", "replication.format"]);
     assert!(!exit.stderr.contains("10.25"), "{}", exit.stderr);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_without_an_avro_form_stops_with_its_column_and_is_never_printed() {
+    let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
+    for (ty, value, format) in [
+        ("numeric(5,2)", "'NaN'", "text"),
+        ("numeric(5,2)", "'NaN'", "binary"),
+        ("timestamp without time zone", "'294276-12-31 23:59:59'", "text"),
+        ("timestamp with time zone", "'294276-12-31 23:59:59+00'", "binary"),
+        ("xid8", "'18446744073709551615'", "text"),
+        ("xid8", "'18446744073709551615'", "binary"),
+    ] {
+        let database = postgres.database().await;
+        database
+            .execute(&format!("CREATE TABLE t (id int PRIMARY KEY, \"größe\" {ty})"))
+            .await;
+        let name = pipeline();
+        let config = Config::new(&name, &database, &kafka).text("replication.format", format);
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        database.execute("INSERT INTO t VALUES (1, NULL)").await;
+        database.confirmed(&name, SOON, || walferry.log()).await;
+        database.execute(&format!("INSERT INTO t VALUES (2, {value})")).await;
+        let exit = walferry.end(SOON).await;
+        assert_eq!(exit.code, Some(1), "{ty}, {format}: {}", exit.stderr);
+        let type_name = ty.split(['(', ' ']).next().unwrap();
+        exit.says(&["public.t", "größe", type_name]);
+        // That there is such a thing as NaN, the reason may say.
+        let value = value.trim_matches('\'');
+        assert!(value == "NaN" || !exit.stderr.contains(value), "{}", exit.stderr);
+        let (_, rest) = exit.stderr.split_once("commit LSN ").expect("the change's position");
+        let commit = rest.split_whitespace().next().unwrap();
+        // Neither published nor confirmed: mended at the source, nothing is missing.
+        assert!(
+            database
+                .is(&format!(
+                    "(SELECT confirmed_flush_lsn <= '{commit}' FROM pg_replication_slots WHERE slot_name = '{name}')"
+                ))
+                .await,
+            "{ty}, {format}"
+        );
+    }
+}

@@ -175,13 +175,15 @@ fn program(programs: &Path, name: &str, directory: &Path, account: Option<Accoun
 /// The directory of `initdb` and `postgres`, the newest there is.
 fn find_programs() -> Result<PathBuf, DemoError> {
     let mut candidates: Vec<PathBuf> = Vec::new();
-    for parent in ["/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt"] {
+    // Debian, Red Hat's packages (/usr/pgsql-17), Homebrew.
+    for parent in ["/usr/lib/postgresql", "/usr", "/usr/local/opt", "/opt/homebrew/opt"] {
         let Ok(entries) = fs::read_dir(parent) else { continue };
         let mut versions: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        versions.retain(|path| version_of(path) > 0);
         versions.sort_by_key(|path| std::cmp::Reverse(version_of(path)));
         candidates.extend(versions.into_iter().map(|path| path.join("bin")));
     }
-    candidates.extend(["/usr/pgsql/bin", "/usr/local/pgsql/bin"].map(PathBuf::from));
+    candidates.push(PathBuf::from("/usr/local/pgsql/bin"));
     candidates.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
     candidates
         .into_iter()
@@ -189,13 +191,14 @@ fn find_programs() -> Result<PathBuf, DemoError> {
         .ok_or(DemoError::NoPostgres)
 }
 
-/// `…/15` or `…/postgresql@15` → 15.
+/// `…/15`, `…/pgsql-15` or `…/postgresql@15` → 15; anything else → 0.
 fn version_of(path: &Path) -> u32 {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.rsplit('@')
-        .next()
-        .and_then(|digits| digits.parse().ok())
-        .unwrap_or_default()
+    let version = name
+        .strip_prefix("postgresql@")
+        .or_else(|| name.strip_prefix("pgsql-"))
+        .unwrap_or(name);
+    version.parse().unwrap_or_default()
 }
 
 /// `postgres` where a package made it, else `nobody`.
@@ -244,6 +247,7 @@ mod tests {
     fn the_newest_version_comes_first() {
         assert_eq!(version_of(Path::new("/usr/lib/postgresql/15")), 15);
         assert_eq!(version_of(Path::new("/opt/homebrew/opt/postgresql@17")), 17);
-        assert_eq!(version_of(Path::new("/opt/homebrew/opt/openssl")), 0);
+        assert_eq!(version_of(Path::new("/usr/pgsql-16")), 16);
+        assert_eq!(version_of(Path::new("/opt/homebrew/opt/openssl@3")), 0);
     }
 }

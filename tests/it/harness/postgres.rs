@@ -189,6 +189,62 @@ pub struct Database<'a> {
     pub client: Client,
 }
 
+impl Drop for Database<'_> {
+    /// Slots are few, and each holds the server's WAL back.
+    fn drop(&mut self) {
+        if self.postgres.private {
+            return;
+        }
+        let (port, name) = (self.postgres.port, self.name.clone());
+        // A thread and a runtime of its own: the test's may not be waited on from within.
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(10), drop_slots(port, &name)).await })
+        });
+        if !matches!(dropping.join(), Ok(Ok(Ok(())))) {
+            eprintln!("slots of database {} are left behind", self.name);
+        }
+    }
+}
+
+async fn drop_slots(port: u16, database: &str) -> Result<(), tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::Config::new()
+        .host("127.0.0.1")
+        .port(port)
+        .user("postgres")
+        .dbname("postgres")
+        .connect(NoTls)
+        .await?;
+    tokio::spawn(connection);
+    loop {
+        let slots = client
+            .query(
+                "SELECT slot_name::text, active_pid FROM pg_replication_slots WHERE database = $1",
+                &[&database],
+            )
+            .await?;
+        if slots.is_empty() {
+            return Ok(());
+        }
+        for slot in slots {
+            let (slot, holder): (String, Option<i32>) = (slot.get(0), slot.get(1));
+            // One that is let go or taken in between has its turn in the next round.
+            let _ = match holder {
+                Some(pid) => client.execute("SELECT pg_terminate_backend($1)", &[&pid]).await,
+                None => {
+                    client
+                        .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&slot])
+                        .await
+                }
+            };
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 impl Database<'_> {
     /// After a restart of the server.
     pub async fn reconnect(&mut self) {
