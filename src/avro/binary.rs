@@ -83,8 +83,14 @@ pub(super) fn put_framed(
 /// Puts the length of what stands from `start` on at `at`, where there is one byte for it, and it takes more.
 #[inline(never)]
 fn put_long_frame(at: usize, start: usize, length: usize, out: &mut Vec<u8>) {
-    let (prefix, width) = varint(u64::try_from(length).unwrap_or(u64::MAX).wrapping_shl(1));
     let end = out.len();
+    put_length(length, out);
+    let mut prefix = [0u8; 10];
+    let width = out.len().saturating_sub(end);
+    for (place, byte) in prefix.iter_mut().zip(out.get(end..).unwrap_or_default()) {
+        *place = *byte;
+    }
+    // One byte of the prefix has its place already.
     let moved = at.saturating_add(width);
     out.resize(moved.saturating_add(length), 0);
     out.copy_within(start..end, moved);
