@@ -16,7 +16,7 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Seven bits a byte, the lowest first; all but the last have the highest bit set. The bytes, and how many there are.
-#[inline]
+#[inline(always)]
 fn varint(mut rest: u64) -> ([u8; 10], usize) {
     let mut buffer = [0u8; 10];
     let mut length = 0usize;
@@ -75,18 +75,22 @@ pub(super) fn put_framed(
                 *place = short.wrapping_shl(1);
             }
         }
-        _ => {
-            let (prefix, width) = varint(u64::try_from(length).unwrap_or(u64::MAX).wrapping_shl(1));
-            let end = out.len();
-            let moved = at.saturating_add(width);
-            out.resize(moved.saturating_add(length), 0);
-            out.copy_within(start..end, moved);
-            if let Some(place) = out.get_mut(at..moved) {
-                place.copy_from_slice(prefix.get(..width).unwrap_or_default());
-            }
-        }
+        _ => put_long_frame(at, start, length, out),
     }
     Ok(())
+}
+
+/// Puts the length of what stands from `start` on at `at`, where there is one byte for it, and it takes more.
+#[inline(never)]
+fn put_long_frame(at: usize, start: usize, length: usize, out: &mut Vec<u8>) {
+    let (prefix, width) = varint(u64::try_from(length).unwrap_or(u64::MAX).wrapping_shl(1));
+    let end = out.len();
+    let moved = at.saturating_add(width);
+    out.resize(moved.saturating_add(length), 0);
+    out.copy_within(start..end, moved);
+    if let Some(place) = out.get_mut(at..moved) {
+        place.copy_from_slice(prefix.get(..width).unwrap_or_default());
+    }
 }
 
 /// Appends a decimal number in ASCII.
