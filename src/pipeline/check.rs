@@ -164,8 +164,10 @@ async fn identify(postgres: &PostgresSettings) -> Result<(u32, String), Pipeline
     let system = client.identify_system().await?;
     let version = client.server_version();
     let detail = format!(
-        "server version {}, system identifier {}, timeline {}",
-        version, system.system_identifier, system.timeline
+        "PostgreSQL {}, system identifier {}, timeline {}",
+        source::version_text(version),
+        system.system_identifier,
+        system.timeline
     );
     Ok((version, detail))
 }

@@ -113,10 +113,10 @@ pub enum PipelineError {
         size: usize,
     },
     /// Kafka said no.
-    #[error("kafka refused")]
+    #[error(transparent)]
     Kafka(#[from] KafkaError),
     /// The schema registry said no.
-    #[error("the schema registry refused")]
+    #[error(transparent)]
     Registry(#[from] RegistryError),
     /// Records were not delivered.
     #[error("records were not delivered: {}", .0.reason())]

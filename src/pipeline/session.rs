@@ -93,8 +93,7 @@ impl Pipeline {
         let settings = source::settings(&client).await?;
         prepare::check_wal_level(&settings)?;
         let version = replication.server_version();
-        self.status
-            .set_server_version(&format!("{}.{}", version / 10_000, version % 10_000));
+        self.status.set_server_version(&source::version_text(version));
         prepare::publication(&client, &self.wanted, &settings.database, version).await?;
         let start_lsn = prepare::slot(
             &client,

@@ -173,6 +173,11 @@ pub(super) async fn current_lsn(client: &Client) -> Result<Option<Lsn>, Error> {
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
+/// `server_version_num` as people say it: 150019 is 15.19.
+pub(super) fn version_text(version: u32) -> String {
+    format!("{}.{}", version / 10_000, version % 10_000)
+}
+
 /// An identifier, quoted.
 pub(super) fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
