@@ -6,18 +6,11 @@ use crate::row::ValueError;
 /// Appends a long (or an int, which is encoded alike).
 #[inline]
 pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
-    let zigzag = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
-    if zigzag < 0x80 {
-        out.push(low_byte(zigzag));
+    let mut rest = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
+    if rest < 0x80 {
+        out.push(low_byte(rest));
         return;
     }
-    let (buffer, length) = varint(zigzag);
-    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
-}
-
-/// Seven bits a byte, the lowest first; all but the last have the highest bit set. The bytes, and how many there are.
-#[inline(always)]
-fn varint(mut rest: u64) -> ([u8; 10], usize) {
     let mut buffer = [0u8; 10];
     let mut length = 0usize;
     for place in &mut buffer {
@@ -29,7 +22,7 @@ fn varint(mut rest: u64) -> ([u8; 10], usize) {
         *place = low_byte(rest) | 0x80;
         rest = rest.wrapping_shr(7);
     }
-    (buffer, length)
+    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
 }
 
 #[inline]
