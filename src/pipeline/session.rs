@@ -240,14 +240,24 @@ impl Pipeline {
             }
         };
         let settled = self.settle(&left, producer).await;
-        memory.confirmed = Some(progress.confirmed());
-        // The last confirmed LSN goes to Postgres even if the stream failed: what is confirmed need not come again.
-        if let Err(error) = sender.finish().await {
+        // The last confirmed LSN goes to Postgres even if the stream failed: what is confirmed need not come again. But a
+        // server that shuts down waits for its walsender, which first sends the transaction that it is in to its end: there
+        // the connection is closed under it.
+        let leave = sender.finish();
+        let left_in_peace = match left {
+            Err(PipelineError::ServerStopping) => tokio::time::timeout(GRACE, leave).await.unwrap_or(Ok(())),
+            _ => leave.await,
+        };
+        if let Err(error) = left_in_peace {
             tracing::debug!(
                 error = super::error::chain(&error),
                 "the final status update was not taken"
             );
         }
+        if matches!(left, Err(PipelineError::ServerStopping)) {
+            self.wait_for_deliveries(producer).await;
+        }
+        memory.confirmed = Some(progress.confirmed());
         match left? {
             Left::Boundary if settled => Ok(Ended::Drained),
             Left::Boundary | Left::TimedOut => Ok(Ended::Undrained),
@@ -258,25 +268,32 @@ impl Pipeline {
     async fn settle(&self, left: &Result<Left, PipelineError>, producer: &Producer) -> bool {
         match left {
             // Postgres waits for us; what Kafka confirms in a moment is worth the moment.
-            Err(PipelineError::ServerStopping) => producer.flush(Duration::from_secs(1)).await,
+            Err(PipelineError::ServerStopping) => producer.flush(GRACE).await,
             Err(error) if !error.is_transient() => producer.flush(Duration::from_secs(5)).await,
             Err(PipelineError::Undelivered(_)) => false,
-            // The connection is gone; the next would send again all that is not confirmed by then.
             Err(_) => {
-                while !producer.flush(Duration::from_secs(5)).await {
-                    self.status.heartbeat();
-                    self.status
-                        .set_state(State::BlockedByKafka, Some("waiting for what is in flight".to_owned()));
-                    if self.shutdown.is_requested() {
-                        break;
-                    }
-                }
+                self.wait_for_deliveries(producer).await;
                 true
             }
             Ok(_) => producer.flush(self.shutdown_timeout).await,
         }
     }
+
+    /// Waits until Kafka has confirmed what is in flight: the connection is gone, and the next would send all of it again.
+    async fn wait_for_deliveries(&self, producer: &Producer) {
+        while !producer.flush(Duration::from_secs(5)).await {
+            self.status.heartbeat();
+            let reason = "waiting for what is in flight".to_owned();
+            self.status.set_state(State::BlockedByKafka, Some(reason));
+            if self.shutdown.is_requested() {
+                break;
+            }
+        }
+    }
 }
+
+/// What a server that shuts down is kept waiting for: once for Kafka, once for the final status update.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Another connection streams from the slot.
 const OBJECT_IN_USE: &str = "55006";
