@@ -92,13 +92,16 @@ impl<'a> Stream<'a> {
         let mut tick = tokio::time::interval(TICK);
         let mut deadline: Option<Instant> = None;
         loop {
-            if deadline.is_some() && !self.owes_a_commit() {
-                return Ok(Left::Boundary);
+            if deadline.is_some() {
+                self.status.set_state(State::Draining, None);
+                if !self.owes_a_commit() {
+                    return Ok(Left::Boundary);
+                }
             }
             let message = tokio::select! {
                 biased;
                 () = signals.shutdown.requested(), if deadline.is_none() => {
-                    deadline = Some(self.draining(signals.shutdown_timeout));
+                    deadline = Some(Instant::now() + signals.shutdown_timeout);
                     continue;
                 }
                 () = at(deadline), if deadline.is_some() => return Ok(Left::TimedOut),
@@ -117,12 +120,10 @@ impl<'a> Stream<'a> {
                 return Ok(left);
             }
             self.count();
+            // While the socket always has more, nothing above waits, and whatever shares this task (the monitor, which hears of
+            // a shutdown) would never be asked.
+            tokio::task::yield_now().await;
         }
-    }
-
-    fn draining(&self, timeout: Duration) -> Instant {
-        self.status.set_state(State::Draining, None);
-        Instant::now() + timeout
     }
 
     fn owes_a_commit(&self) -> bool {
