@@ -98,11 +98,11 @@ async fn postgres_stops_fast_within_5_seconds_and_is_found_again() {
     for round in 0..3 {
         database
             .execute(&format!(
-                "INSERT INTO events SELECT {}, n::text FROM generate_series(1, 20000) n",
+                "INSERT INTO events SELECT {}, n::text FROM generate_series(1, 60000) n",
                 100 + round
             ))
             .await;
-        committed += 20_000;
+        committed += 60_000;
         // The changes are on their way when the server is told to stop.
         let took = postgres.stop(Stop::Fast);
         assert!(
