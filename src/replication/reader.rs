@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::protocol;
 use super::error::{ProtocolError, ReplicationError, ServerError};
@@ -92,6 +92,8 @@ pub struct ReplicationReader {
     ended: bool,
     /// Whether there is nothing more to be read.
     failed: bool,
+    /// What has failed and is not told yet, and until when the server's own word is waited for.
+    failing: Option<(ReplicationError, Instant)>,
 }
 
 /// Adds up the time that is spent waiting, also when the wait is cancelled. Time in which nobody waits is not silence:
@@ -118,6 +120,7 @@ impl ReplicationReader {
             silence: Duration::ZERO,
             ended: false,
             failed: false,
+            failing: None,
         }
     }
 
@@ -178,40 +181,55 @@ impl ReplicationReader {
         self.stream.as_ref().map_or(0, |(frames, _)| frames.received())
     }
 
-    /// Reads once.
+    /// Reads once. Cancelled at any point and called again, it goes on where it was: what has failed is kept until it has
+    /// been told.
     async fn fill(&mut self) -> Result<(), ReplicationError> {
         let Some((frames, link)) = &mut self.stream else {
             return Err(ReplicationError::Closed { doing: DOING });
         };
-        let limit = link.silence_limit;
-        let left = limit.saturating_sub(self.silence);
-        let wait = Wait {
-            silence: &mut self.silence,
-            since: Instant::now(),
-        };
-        let outcome = tokio::select! {
-            biased;
-            failure = &mut link.failure => Err(failure.unwrap_or(ReplicationError::StatusTask)),
-            read = timeout(left, frames.fill()) => match read {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(lost(DOING)(error)),
-                Err(_) => Err(ReplicationError::ServerSilent(limit)),
-            },
-        };
-        drop(wait);
-        match outcome {
-            Ok(()) => {
-                self.silence = Duration::ZERO;
-                link.heard();
-                Ok(())
+        if self.failing.is_none() {
+            if self.failed {
+                return Err(ReplicationError::Closed { doing: DOING });
             }
-            Err(error) => {
-                self.failed = true;
-                let consequence = matches!(error, ReplicationError::Io { .. } | ReplicationError::StatusTask);
-                let reason = if consequence { last_words(frames).await } else { None };
-                Err(reason.unwrap_or(error))
+            let limit = link.silence_limit;
+            let left = limit.saturating_sub(self.silence);
+            let wait = Wait {
+                silence: &mut self.silence,
+                since: Instant::now(),
+            };
+            let outcome = tokio::select! {
+                biased;
+                failure = &mut link.failure => Err(failure.unwrap_or(ReplicationError::StatusTask)),
+                read = timeout(left, frames.fill()) => match read {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => Err(lost(DOING)(error)),
+                    Err(_) => Err(ReplicationError::ServerSilent(limit)),
+                },
+            };
+            drop(wait);
+            match outcome {
+                Ok(()) => {
+                    self.silence = Duration::ZERO;
+                    link.heard();
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.failed = true;
+                    self.failing = Some((error, Instant::now() + LAST_WORDS));
+                }
             }
         }
+        let reason = match &self.failing {
+            Some((ReplicationError::Io { .. } | ReplicationError::StatusTask, until)) => {
+                last_words(frames, *until).await
+            }
+            _ => None,
+        };
+        let error = self
+            .failing
+            .take()
+            .map_or(ReplicationError::StatusTask, |(error, _)| error);
+        Err(reason.unwrap_or(error))
     }
 }
 
@@ -242,7 +260,7 @@ fn aside(frame: &Frame) -> Result<(), ReplicationError> {
 }
 
 /// A server that ends a connection says why before it closes; a failed write is but the consequence.
-async fn last_words(frames: &mut FrameReader<Source>) -> Option<ReplicationError> {
+async fn last_words(frames: &mut FrameReader<Source>, until: Instant) -> Option<ReplicationError> {
     let search = async {
         while let Ok(frame) = frames.next().await {
             if frame.tag == b'E' {
@@ -254,7 +272,7 @@ async fn last_words(frames: &mut FrameReader<Source>) -> Option<ReplicationError
         }
         None
     };
-    timeout(LAST_WORDS, search).await.ok().flatten()
+    timeout_at(until, search).await.ok().flatten()
 }
 
 #[cfg(test)]
@@ -413,6 +431,26 @@ mod tests {
         drop(updates);
         sender.reply_requested(Lsn::ZERO);
         assert!(matches!(reader.next().await, Err(ReplicationError::Io { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_even_if_the_wait_for_it_was_cancelled() {
+        let (mut reader, sender, _sink, updates) = reader(PATIENT);
+        drop(updates);
+        sender.reply_requested(Lsn::ZERO);
+        let mut cancelled = 0;
+        let error = loop {
+            match timeout(Duration::from_millis(20), reader.next()).await {
+                Err(_) => cancelled += 1,
+                Ok(outcome) => break outcome.unwrap_err(),
+            }
+        };
+        assert!(matches!(error, ReplicationError::Io { .. }));
+        assert!(
+            cancelled > 1,
+            "the wait for the server's last words was never cancelled"
+        );
+        assert!(matches!(reader.next().await, Err(ReplicationError::Closed { .. })));
     }
 
     #[tokio::test]
