@@ -62,11 +62,8 @@ struct Table {
 
 pub(super) struct Publisher {
     settings: PublishSettings,
-    producer: Arc<Producer>,
-    registry: Arc<Registry>,
+    way: Way,
     sql: Arc<Sql>,
-    metrics: Metrics,
-    status: Arc<Status>,
     relations: relation::Registry,
     tables: HashMap<u32, Table>,
     messages: Option<(MessageEncoder, Destination)>,
@@ -82,13 +79,17 @@ impl Publisher {
         metrics: Metrics,
         status: Arc<Status>,
     ) -> Self {
-        Publisher {
-            settings,
+        let way = Way {
             producer,
             registry,
-            sql,
             metrics,
             status,
+            subject: settings.subject,
+        };
+        Publisher {
+            settings,
+            way,
+            sql,
             relations: relation::Registry::default(),
             tables: HashMap::new(),
             messages: None,
@@ -134,7 +135,7 @@ impl Publisher {
                 source,
             })?;
         tracing::debug!(table = label, version = relation.version, topic, "relation described");
-        let destination = Destination::new(topic, label, &self.metrics);
+        let destination = Destination::new(topic, label, &self.way.metrics);
         self.tables.insert(relation.oid, Table { encoder, destination });
         Ok(())
     }
@@ -157,28 +158,20 @@ impl Publisher {
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
-            let way = Way {
-                producer: &self.producer,
-                registry: &self.registry,
-                metrics: &self.metrics,
-                status: &self.status,
-            };
-            let (key, value) = way
-                .prepare(&destination.topic, key, value, self.settings.subject)
-                .await?;
+            let (key, value) = self.way.prepare(&destination.topic, key, value).await?;
             encoder.set_ids(key, value);
             destination.ready = true;
         }
         self.batch.clear();
         if let Err(source) = encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
-            self.metrics.tables.bad_row(&destination.label, source.reason());
+            self.way.metrics.tables.bad_row(&destination.label, source.reason());
             let position = Position {
                 commit_lsn: open.info.commit_lsn,
                 ordinal: open.ordinal,
             };
             return Err(PipelineError::BadRow { position, source });
         }
-        send(&self.producer, &self.status, &self.batch, destination, open).await
+        send(&self.way.producer, &self.way.status, &self.batch, destination, open).await
     }
 
     /// Publishes a logical message.
@@ -191,20 +184,12 @@ impl Publisher {
         let (encoder, destination) = self.messages.get_or_insert_with(|| {
             let encoder = MessageEncoder::new(&self.settings.encoder);
             let topic = encoder.topic().to_owned();
-            (encoder, Destination::new(topic.clone(), topic, &self.metrics))
+            (encoder, Destination::new(topic.clone(), topic, &self.way.metrics))
         });
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
-            let way = Way {
-                producer: &self.producer,
-                registry: &self.registry,
-                metrics: &self.metrics,
-                status: &self.status,
-            };
-            let (key, value) = way
-                .prepare(&destination.topic, key, value, self.settings.subject)
-                .await?;
+            let (key, value) = self.way.prepare(&destination.topic, key, value).await?;
             encoder.set_ids(key, value);
             destination.ready = true;
         }
@@ -217,7 +202,7 @@ impl Publisher {
             &mut open.ordinal,
             &mut self.batch,
         );
-        send(&self.producer, &self.status, &self.batch, destination, open).await
+        send(&self.way.producer, &self.way.status, &self.batch, destination, open).await
     }
 
     /// Adds what was counted since the last call to the metrics.
@@ -226,9 +211,9 @@ impl Publisher {
         for destination in destinations.chain(self.messages.iter_mut().map(|(_, destination)| destination)) {
             destination.flush_counts();
         }
-        let in_flight = self.producer.in_flight();
-        self.metrics.kafka.in_flight_records.set(in_flight.records);
-        self.metrics.kafka.in_flight_bytes.set(in_flight.bytes);
+        let in_flight = self.way.producer.in_flight();
+        self.way.metrics.kafka.in_flight_records.set(in_flight.records);
+        self.way.metrics.kafka.in_flight_bytes.set(in_flight.bytes);
     }
 }
 
@@ -309,31 +294,31 @@ async fn wait_for_capacity(producer: &Producer, status: &Status) {
     }
 }
 
-/// Whom to ask before a table's first record.
-struct Way<'a> {
-    producer: &'a Producer,
-    registry: &'a Registry,
-    metrics: &'a Metrics,
-    status: &'a Status,
+/// Whom to ask before a table's first record, and who is told.
+struct Way {
+    producer: Arc<Producer>,
+    registry: Arc<Registry>,
+    metrics: Metrics,
+    status: Arc<Status>,
+    subject: SubjectStrategy,
 }
 
-impl Way<'_> {
+impl Way {
     /// The topic exists and the schemas have ids.
     async fn prepare(
         &self,
         topic: &str,
         key: Option<(&str, &str)>,
         value: (&str, &str),
-        subject: SubjectStrategy,
     ) -> Result<(Option<u32>, u32), PipelineError> {
         let before = self.status.state();
         self.producer.ensure_topic(topic).await?;
         let key_id = match key {
-            Some((schema, name)) => Some(self.register(&subject.subject(topic, name, true), schema).await?),
+            Some((schema, name)) => Some(self.register(&self.subject.subject(topic, name, true), schema).await?),
             None => None,
         };
         let (schema, name) = value;
-        let value_id = self.register(&subject.subject(topic, name, false), schema).await?;
+        let value_id = self.register(&self.subject.subject(topic, name, false), schema).await?;
         if self.status.state() != before {
             self.status.set_state(before, None);
         }
