@@ -3,21 +3,26 @@
 //! A relation's encoder is compiled when the stream describes it; its topic and schemas are made sure of before its
 //! first record, and not for tables that never change.
 
+mod destination;
+mod way;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::destination::Destination;
+use self::way::Way;
 use super::error::PipelineError;
 use super::sql::Sql;
 use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, TableEncoder};
-use crate::envelope::{Op, Position, RowChange, TopicTemplate, Transaction, topic_name};
+use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
 use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
 use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
 use crate::progress::{self, Failure};
 use crate::relation::{self, CatalogKeys, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
-use crate::telemetry::metrics::{Metrics, RecordOp, TableMetrics};
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::state::{State, Status};
 
 /// What becomes of TRUNCATE.
@@ -44,17 +49,6 @@ pub(super) struct Open {
     pub(super) ordinal: u64,
 }
 
-/// Where records go, and what they are counted by.
-struct Destination {
-    topic: String,
-    /// `schema.table`, or the topic itself for logical messages.
-    label: String,
-    ready: bool,
-    metrics: Arc<TableMetrics>,
-    counts: [u64; RecordOp::ALL.len()],
-    bytes: u64,
-}
-
 struct Table {
     encoder: TableEncoder,
     destination: Destination,
@@ -67,6 +61,8 @@ pub(super) struct Publisher {
     relations: relation::Registry,
     tables: HashMap<u32, Table>,
     messages: Option<(MessageEncoder, Destination)>,
+    /// The tables with counts that are not in the metrics yet: few of many.
+    uncounted: Vec<u32>,
     batch: Batch,
 }
 
@@ -93,6 +89,7 @@ impl Publisher {
             relations: relation::Registry::default(),
             tables: HashMap::new(),
             messages: None,
+            uncounted: Vec::new(),
             batch: Batch::default(),
         }
     }
@@ -171,6 +168,9 @@ impl Publisher {
             };
             return Err(PipelineError::BadRow { position, source });
         }
+        if !destination.has_counts() {
+            self.uncounted.push(relation);
+        }
         send(&self.way.producer, &self.way.status, &self.batch, destination, open).await
     }
 
@@ -207,8 +207,12 @@ impl Publisher {
 
     /// Adds what was counted since the last call to the metrics.
     pub(super) fn count(&mut self) {
-        let destinations = self.tables.values_mut().map(|table| &mut table.destination);
-        for destination in destinations.chain(self.messages.iter_mut().map(|(_, destination)| destination)) {
+        for relation in self.uncounted.drain(..) {
+            if let Some(table) = self.tables.get_mut(&relation) {
+                table.destination.flush_counts();
+            }
+        }
+        if let Some((_, destination)) = &mut self.messages {
             destination.flush_counts();
         }
         let in_flight = self.way.producer.in_flight();
@@ -291,98 +295,5 @@ async fn wait_for_capacity(producer: &Producer, status: &Status) {
     if waited {
         tracing::info!("kafka confirms again");
         status.set_state(before, None);
-    }
-}
-
-/// Whom to ask before a table's first record, and who is told.
-struct Way {
-    producer: Arc<Producer>,
-    registry: Arc<Registry>,
-    metrics: Metrics,
-    status: Arc<Status>,
-    subject: SubjectStrategy,
-}
-
-impl Way {
-    /// The topic exists and the schemas have ids.
-    async fn prepare(
-        &self,
-        topic: &str,
-        key: Option<(&str, &str)>,
-        value: (&str, &str),
-    ) -> Result<(Option<u32>, u32), PipelineError> {
-        let before = self.status.state();
-        self.producer.ensure_topic(topic).await?;
-        let key_id = match key {
-            Some((schema, name)) => Some(self.register(&self.subject.subject(topic, name, true), schema).await?),
-            None => None,
-        };
-        let (schema, name) = value;
-        let value_id = self.register(&self.subject.subject(topic, name, false), schema).await?;
-        if self.status.state() != before {
-            self.status.set_state(before, None);
-        }
-        Ok((key_id, value_id))
-    }
-
-    async fn register(&self, subject: &str, schema: &str) -> Result<u32, PipelineError> {
-        let mut on_retry = |error: &crate::schema_registry::RegistryError| {
-            let text = super::error::chain(error);
-            tracing::warn!(
-                subject,
-                error = text,
-                "the schema registry does not answer; trying again"
-            );
-            self.status.set_last_error(text.clone());
-            self.status.set_state(
-                State::Connecting,
-                Some(format!("waiting for the schema registry: {text}")),
-            );
-            self.status.heartbeat();
-        };
-        let id = self.registry.schema_id(subject, schema, &mut on_retry).await?;
-        self.metrics.schema_registry.registrations.inc();
-        Ok(id)
-    }
-}
-
-impl Destination {
-    fn new(topic: String, label: String, metrics: &Metrics) -> Self {
-        let metrics = metrics.tables.table(&label);
-        Destination {
-            topic,
-            label,
-            ready: false,
-            metrics,
-            counts: [0; RecordOp::ALL.len()],
-            bytes: 0,
-        }
-    }
-
-    fn add(&mut self, op: Op, bytes: usize) {
-        if let Some(count) = self.counts.get_mut(record_op(op) as usize) {
-            *count += 1;
-        }
-        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
-    }
-
-    fn flush_counts(&mut self) {
-        for (op, count) in RecordOp::ALL.iter().zip(&mut self.counts) {
-            if *count > 0 {
-                self.metrics
-                    .add(*op, std::mem::take(count), std::mem::take(&mut self.bytes));
-            }
-        }
-    }
-}
-
-fn record_op(op: Op) -> RecordOp {
-    match op {
-        Op::Create => RecordOp::Create,
-        Op::Update => RecordOp::Update,
-        Op::Delete => RecordOp::Delete,
-        Op::Read => RecordOp::Read,
-        Op::Truncate => RecordOp::Truncate,
-        Op::Message => RecordOp::Message,
     }
 }

@@ -1,0 +1,61 @@
+//! What must be there before a table's first record: its topic, and ids for its schemas.
+
+use std::sync::Arc;
+
+use crate::kafka::Producer;
+use crate::pipeline::error::{PipelineError, chain};
+use crate::schema_registry::{Registry, RegistryError, SubjectStrategy};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::state::{State, Status};
+
+/// Whom to ask before a table's first record, and who is told.
+pub(super) struct Way {
+    pub(super) producer: Arc<Producer>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) metrics: Metrics,
+    pub(super) status: Arc<Status>,
+    pub(super) subject: SubjectStrategy,
+}
+
+impl Way {
+    /// The topic exists and the schemas have ids.
+    pub(super) async fn prepare(
+        &self,
+        topic: &str,
+        key: Option<(&str, &str)>,
+        value: (&str, &str),
+    ) -> Result<(Option<u32>, u32), PipelineError> {
+        let before = self.status.state();
+        self.producer.ensure_topic(topic).await?;
+        let key_id = match key {
+            Some((schema, name)) => Some(self.register(&self.subject.subject(topic, name, true), schema).await?),
+            None => None,
+        };
+        let (schema, name) = value;
+        let value_id = self.register(&self.subject.subject(topic, name, false), schema).await?;
+        if self.status.state() != before {
+            self.status.set_state(before, None);
+        }
+        Ok((key_id, value_id))
+    }
+
+    async fn register(&self, subject: &str, schema: &str) -> Result<u32, PipelineError> {
+        let mut on_retry = |error: &RegistryError| {
+            let text = chain(error);
+            tracing::warn!(
+                subject,
+                error = text,
+                "the schema registry does not answer; trying again"
+            );
+            self.status.set_last_error(text.clone());
+            self.status.set_state(
+                State::Connecting,
+                Some(format!("waiting for the schema registry: {text}")),
+            );
+            self.status.heartbeat();
+        };
+        let id = self.registry.schema_id(subject, schema, &mut on_retry).await?;
+        self.metrics.schema_registry.registrations.inc();
+        Ok(id)
+    }
+}
