@@ -24,5 +24,6 @@ mod registry;
 mod replication;
 mod servers;
 mod smoke;
+mod soak;
 mod tables;
 mod versions;

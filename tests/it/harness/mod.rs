@@ -16,7 +16,7 @@ mod walferry;
 pub use config::Config;
 pub use http_proxy::{Asked, Fault, HttpProxy};
 pub use kafka::Kafka;
-pub use postgres::{Database, Postgres, Stop};
+pub use postgres::{Database, Postgres, Stop, connect_to};
 pub use proxy::{Link, Proxy};
 pub use reader::{Reading, Record, read, read_events, read_records};
 pub use registry::{Registry, http};

@@ -125,25 +125,9 @@ impl Postgres {
 
     /// As `postgres`, with settings under which values print the way that the reader prints them.
     pub async fn connect(&self, database: &str) -> Client {
-        let (client, connection) = tokio_postgres::Config::new()
-            .host("127.0.0.1")
-            .port(self.port)
-            .user("postgres")
-            .dbname(database)
-            .application_name("walferry test")
-            .connect(NoTls)
+        connect_to(self.port, database)
             .await
-            .unwrap_or_else(|e| panic!("connecting to Postgres {}: {e:?}", self.version));
-        // Its end is seen by the client's next query.
-        tokio::spawn(connection);
-        client
-            .batch_execute(
-                "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; \
-                 SET bytea_output = 'hex'; SET extra_float_digits = 3; SET client_min_messages = 'error'",
-            )
-            .await
-            .unwrap();
-        client
+            .unwrap_or_else(|e| panic!("connecting to Postgres {}: {e:?}", self.version))
     }
 
     /// A database of the test's own.
@@ -179,6 +163,30 @@ impl Drop for Postgres {
             let _ = std::fs::remove_dir_all(self.dir.join("data"));
         }
     }
+}
+
+/// As `postgres`, with settings under which values print the way that the reader prints them.
+///
+/// # Errors
+/// While the server is away.
+pub async fn connect_to(port: u16, database: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::Config::new()
+        .host("127.0.0.1")
+        .port(port)
+        .user("postgres")
+        .dbname(database)
+        .application_name("walferry test")
+        .connect(NoTls)
+        .await?;
+    // Its end is seen by the client's next query.
+    tokio::spawn(connection);
+    client
+        .batch_execute(
+            "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; \
+             SET bytea_output = 'hex'; SET extra_float_digits = 3; SET client_min_messages = 'error'",
+        )
+        .await?;
+    Ok(client)
 }
 
 pub type Row = BTreeMap<String, Option<String>>;

@@ -141,6 +141,15 @@ impl Walferry {
         self.end(limit).await
     }
 
+    /// The process stops, its sockets stay.
+    pub fn freeze(&self) {
+        signal(&self.child, Signal::STOP);
+    }
+
+    pub fn thaw(&self) {
+        signal(&self.child, Signal::CONT);
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -174,6 +183,13 @@ impl Walferry {
     /// The memory that is resident now, in MiB.
     pub fn resident_memory_mib(&self) -> u64 {
         self.memory_mib("VmRSS:")
+    }
+
+    /// How many descriptors are open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .unwrap()
+            .count()
     }
 
     fn memory_mib(&self, which: &str) -> u64 {
