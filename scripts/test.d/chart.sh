@@ -60,6 +60,7 @@ has full 'host = ["pg-a", "pg-b"]'
 has full 'tables = ["public.*", "sales.\"Order Lines\""]'
 has full 'topic_config = { "cleanup.policy" = "compact", "retention.ms" = "604800000" }'
 has full 'properties = { "linger.ms" = "5", "sasl.oauthbearer.token.endpoint.url" = "https://login/token", "socket.keepalive.enable" = "true" }'
+has full 'columns = { "public.users.\"Note\"" = { required = true, truncate = 100, type = "string" }, "public.users.email" = { mask = "fixed", with = "***" } }'
 
 # A changed configuration must start a new pod; another replica count must not.
 checksum() { render "$@" | grep -F 'checksum/config:'; }
@@ -94,6 +95,7 @@ refused 'config.schema_registry.password would stand' --set config.schema_regist
 refused 'config.schema_registry.bearer_token would stand' --set config.schema_registry.bearer_token=a
 refused 'the secret "sasl.password"' --set 'config.kafka.properties.sasl\.password=a'
 refused 'the secret "ssl.key.pem"' --set 'config.kafka.properties.ssl\.key\.pem=a'
+refused 'config.avro.columns has a salt' --set 'config.avro.columns.a\.b\.c.mask=sha256' --set 'config.avro.columns.a\.b\.c.salt=a'
 refused 'existingSecret.name and secrets are both set' --set existingSecret.name=a --set secrets.postgresPassword=b
 refused 'the registry is given one of them' --set secrets.schemaRegistryPassword=a --set secrets.schemaRegistryBearerToken=b
 refused 'killed while it drains' --set config.shutdown_timeout=45s

@@ -5,12 +5,13 @@
 //! null in `before`, and the schema's property `walferry.identity` says so.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::envelope::{Op, Position, RowChange, Transaction, check_topic};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, OldTuple, Tuple};
 use crate::relation::{PgType, Relation, ReplicaIdentity};
-use crate::row::ValueKind;
+use crate::row::{Misfit, ValueKind};
 
 use super::batch::Batch;
 use super::binary::{put_bytes, put_decimal, put_length, put_long, put_lsn};
@@ -18,6 +19,7 @@ use super::error::{BadRow, CompileError, Reason};
 use super::field::{put_binary, put_text};
 use super::name::namespace;
 use super::nested::Buffers;
+use super::rule::{ColumnRule, kinds};
 use super::source::{Source, millis, put_micros_and_nanos};
 use super::{EncoderSettings, EnvelopeKind, schema};
 
@@ -42,6 +44,7 @@ struct Label {
     type_name: String,
     /// The column's name as an Avro string, for `unchanged`.
     encoded: Vec<u8>,
+    rule: Option<ColumnRule>,
 }
 
 /// The encoder of one relation version. Until [`set_ids`](Self::set_ids) the records carry the schema id 0.
@@ -110,7 +113,7 @@ fn tuple_of(old: OldTuple<'_>) -> Tuple<'_> {
     }
 }
 
-fn type_name(ty: &PgType) -> String {
+pub(super) fn type_name(ty: &PgType) -> String {
     if ty.schema == "pg_catalog" {
         ty.name.clone()
     } else {
@@ -121,16 +124,22 @@ fn type_name(ty: &PgType) -> String {
 impl TableEncoder {
     /// Compiles a relation version for a topic.
     pub fn compile(relation: &Relation, topic: &str, settings: &EncoderSettings) -> Result<Self, CompileError> {
+        Self::compile_with_rules(relation, &[], topic, settings)
+    }
+
+    /// Compiles a relation version whose columns stand under `rules`, in their order; those beyond its end under none.
+    pub fn compile_with_rules(
+        relation: &Relation,
+        rules: &[Option<ColumnRule>],
+        topic: &str,
+        settings: &EncoderSettings,
+    ) -> Result<Self, CompileError> {
         let table = relation.full_name();
         check_topic(topic).map_err(|source| CompileError::Topic {
             table: table.clone(),
             source,
         })?;
-        let kinds: Vec<_> = relation
-            .columns
-            .iter()
-            .map(|column| (column, ValueKind::of(&column.ty, column.typmod)))
-            .collect();
+        let kinds = kinds(relation, rules)?;
         let mut key_columns = Vec::with_capacity(relation.key.len());
         for &index in &relation.key {
             key_columns.push(kinds.get(index).cloned().ok_or_else(|| CompileError::KeyColumn {
@@ -148,20 +157,22 @@ impl TableEncoder {
             .enumerate()
             .map(|(index, (column, kind))| Field {
                 kind: kind.clone(),
-                nullable: !never_null(index, column.identity),
+                nullable: !kind.is_excluded() && !never_null(index, column.identity),
                 identity: column.identity || relation.replica_identity == ReplicaIdentity::Full,
             })
             .collect();
         let labels = relation
             .columns
             .iter()
-            .map(|column| {
+            .enumerate()
+            .map(|(index, column)| {
                 let mut encoded = Vec::new();
                 put_bytes(column.name.as_bytes(), &mut encoded);
                 Label {
                     column: column.name.clone(),
                     type_name: type_name(&column.ty),
                     encoded,
+                    rule: rules.get(index).cloned().flatten(),
                 }
             })
             .collect();
@@ -172,6 +183,7 @@ impl TableEncoder {
             kinds
                 .iter()
                 .zip(&fields)
+                .filter(|((_, kind), _)| !kind.is_excluded())
                 .map(|((column, kind), field)| (*column, kind, field.nullable)),
         );
         let (value_schema, value_record) = match settings.envelope {
@@ -226,14 +238,36 @@ impl TableEncoder {
     /// Whether rows can be read in the stream's format.
     pub fn check_format(&self, binary: bool) -> Result<(), CompileError> {
         let unreadable = |(field, _): &(&Field, &Label)| binary && !field.kind.reads_binary();
-        match self.fields.iter().zip(&self.labels).find(unreadable) {
+        let mut columns = self.fields.iter().zip(&self.labels).filter(unreadable);
+        let first = columns.clone().next();
+        match columns.find(|(_, label)| label.rule.is_some()).or(first) {
             None => Ok(()),
-            Some((_, label)) => Err(CompileError::NoBinaryForm {
-                table: self.table.clone(),
-                column: label.column.clone(),
-                type_name: label.type_name.clone(),
-            }),
+            Some((_, label)) => {
+                let (table, column, type_name) = (self.table.clone(), label.column.clone(), label.type_name.clone());
+                Err(match &label.rule {
+                    None => CompileError::NoBinaryForm {
+                        table,
+                        column,
+                        type_name,
+                    },
+                    Some(rule) => CompileError::Rule {
+                        pattern: Arc::clone(&rule.pattern),
+                        table,
+                        column,
+                        type_name,
+                        source: Misfit::NotPrinted,
+                    },
+                })
+            }
         }
+    }
+
+    /// Whether the bytes that Postgres sent for a column may be shown anywhere: no rule hides its values. `column`: its place in
+    /// the relation.
+    pub fn may_show(&self, column: usize) -> bool {
+        self.labels
+            .get(column)
+            .is_some_and(|label| label.rule.as_ref().is_none_or(|rule| !rule.rule.hides()))
     }
 
     /// Encodes all that one change publishes, and advances `ordinal` by the number of changes: two when the key changed,
@@ -537,6 +571,7 @@ impl TableEncoder {
                 out.push(0);
                 Ok(())
             }
+            Datum::Null | Datum::Unchanged if field.kind.is_excluded() => Ok(()),
             Datum::Null | Datum::Unchanged => Err(Fault::at(column, Reason::NullInKey)),
         }
     }
@@ -550,6 +585,9 @@ impl TableEncoder {
         side: Side<'a>,
         out: &mut Batch,
     ) -> Result<Datum<'a>, Fault> {
+        if field.kind.is_excluded() {
+            return Ok(Datum::Null);
+        }
         let Side::After(_, old) = side else {
             return Err(Fault::at(column, Reason::OldValueNotSent));
         };

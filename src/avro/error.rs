@@ -1,7 +1,9 @@
 //! What can be wrong with a relation or a row. No error carries a value of the row.
 
+use std::sync::Arc;
+
 use crate::envelope::TopicError;
-use crate::row::ValueError;
+use crate::row::{Misfit, ValueError};
 
 /// Why there is no encoder for a relation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +36,22 @@ pub enum CompileError {
         /// Its type.
         type_name: String,
     },
+    /// A column stands under a rule that makes no sense for it.
+    #[error(
+        "the rule {pattern:?} of avro.columns does not fit column {column:?} of table {table}, of type {type_name}"
+    )]
+    Rule {
+        /// The rule's pattern, as it was written.
+        pattern: Arc<str>,
+        /// `schema.name`.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        type_name: String,
+        /// Why it does not fit.
+        source: Misfit,
+    },
 }
 
 impl CompileError {
@@ -43,6 +61,7 @@ impl CompileError {
             CompileError::Topic { .. } => Some("Choose another kafka.topic, or leave the table out.".to_owned()),
             CompileError::KeyColumn { .. } => None,
             CompileError::NoBinaryForm { .. } => Some("Use replication.format = \"text\".".to_owned()),
+            CompileError::Rule { source, .. } => Some(source.hint().to_owned()),
         }
     }
 }

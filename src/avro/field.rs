@@ -3,7 +3,10 @@
 use std::io::Write;
 
 use crate::lsn::Lsn;
-use crate::row::{ValueError, ValueKind, bytea, float, integer, interval, numeric, printed, temporal, text, uuid};
+use crate::row::rule::Form;
+use crate::row::{
+    Ruled, ValueError, ValueKind, bytea, float, integer, interval, numeric, printed, temporal, text, uuid,
+};
 
 use super::binary::{put_bytes, put_framed, put_length, put_long};
 use super::nested::{self, Buffers};
@@ -51,6 +54,7 @@ pub(super) fn put_text(
         ValueKind::Composite(composite) => nested::composite_from_text(composite, value, buffers, out)?,
         ValueKind::Hstore => nested::hstore_from_text(value, buffers, out)?,
         ValueKind::Vector(_) => nested::vector_from_text(value, out)?,
+        ValueKind::Ruled(ruled) => put_ruled(ruled, Form::Text(value), out)?,
     }
     Ok(())
 }
@@ -89,6 +93,7 @@ pub(super) fn put_binary(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> R
         ValueKind::Composite(composite) => nested::composite_from_binary(composite, value, out)?,
         ValueKind::Hstore => nested::hstore_from_binary(value, out)?,
         ValueKind::Vector(width) => nested::vector_from_binary(value, *width, out)?,
+        ValueKind::Ruled(ruled) => put_ruled(ruled, Form::Binary(value), out)?,
         ValueKind::TextOnly => return Err(ValueError::NoBinaryForm),
     }
     Ok(())
@@ -102,6 +107,15 @@ fn put_printed(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> Result<(), 
         printed::plain_text(kind, value, out)?;
         text::utf8(out.get(start..).unwrap_or_default()).map(|_| ())
     })
+}
+
+/// Appends what a rule makes of a value; of a column that it leaves out, nothing.
+#[inline(never)]
+fn put_ruled(ruled: &Ruled, value: Form<'_>, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    if ruled.is_excluded() {
+        return Ok(());
+    }
+    put_framed(out, |out| ruled.put(value, out))
 }
 
 #[inline(never)]

@@ -28,6 +28,8 @@ pub mod message;
 pub mod name;
 /// Values that hold other values.
 mod nested;
+/// The rules of a relation's columns.
+pub mod rule;
 /// The schemas' JSON.
 mod schema;
 /// The `source` block.
@@ -40,6 +42,7 @@ pub use batch::{Batch, Headers, MAX_HEADERS, Record};
 pub use encoder::TableEncoder;
 pub use error::{BadRow, CompileError, Reason};
 pub use message::MessageEncoder;
+pub use rule::ColumnRule;
 
 /// Which shape the values have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -57,6 +57,7 @@ impl<'a> Types<'a> {
             | ValueKind::Printed(_)
             | ValueKind::Range(_)
             | ValueKind::Multirange(_)
+            | ValueKind::Ruled(_)
             | ValueKind::TextOnly => r#""string""#,
             ValueKind::Bytea => r#""bytes""#,
             ValueKind::Uuid => r#"{"type":"string","logicalType":"uuid"}"#,

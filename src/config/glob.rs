@@ -1,4 +1,4 @@
-//! Patterns over `schema.table`, read as psql reads them.
+//! Patterns over `schema.table` and `schema.table.column`, read as psql reads them.
 //!
 //! `*` is any number of characters, `?` is one. Letters are folded to lower case, as SQL folds a name, except between
 //! double quotes, where every character stands for itself (manual, psql, "Patterns"); `""` inside quotes is a quote.
@@ -6,8 +6,8 @@
 /// Why a pattern cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// There is nothing before or after the dot, or nothing at all.
-    #[error("has an empty schema or table")]
+    /// There is nothing before or after a dot, or nothing at all.
+    #[error("has an empty name")]
     Empty,
     /// One name only.
     #[error("names no schema: write schema.table, such as public.orders or public.*")]
@@ -15,6 +15,9 @@ pub enum PatternError {
     /// More than two names.
     #[error("has more than one dot: put a name that contains a dot in double quotes")]
     TooManyNames,
+    /// Not three names.
+    #[error("names no column: write schema.table.column, with a name that contains a dot in double quotes")]
+    NotAColumn,
     /// A quote was opened and not closed.
     #[error("has a double quote that is never closed")]
     OpenQuote,
@@ -37,37 +40,7 @@ pub struct TablePattern {
 impl TablePattern {
     /// Reads `schema.table`.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
-        let mut names: Vec<Vec<Token>> = vec![Vec::new()];
-        let mut quoted = false;
-        let mut chars = text.trim().chars().peekable();
-        while let Some(c) = chars.next() {
-            let token = match (c, quoted) {
-                ('"', true) if chars.peek() == Some(&'"') => {
-                    chars.next();
-                    Token::Char('"')
-                }
-                ('"', _) => {
-                    quoted = !quoted;
-                    continue;
-                }
-                (c, true) => Token::Char(c),
-                ('.', false) => {
-                    names.push(Vec::new());
-                    continue;
-                }
-                ('*', false) => Token::Many,
-                ('?', false) => Token::One,
-                // The server folds ASCII only in most encodings' locales; so does this.
-                (c, false) => Token::Char(c.to_ascii_lowercase()),
-            };
-            if let Some(name) = names.last_mut() {
-                name.push(token);
-            }
-        }
-        if quoted {
-            return Err(PatternError::OpenQuote);
-        }
-        let mut names = names.into_iter();
+        let mut names = names(text)?.into_iter();
         match (names.next(), names.next(), names.next()) {
             (Some(schema), Some(table), None) if !schema.is_empty() && !table.is_empty() => Ok(Self { schema, table }),
             (Some(name), None, None) if !name.is_empty() => Err(PatternError::NoSchema),
@@ -79,6 +52,76 @@ impl TablePattern {
     /// Whether it covers the table.
     pub fn matches(&self, schema: &str, table: &str) -> bool {
         covers(&self.schema, schema) && covers(&self.table, table)
+    }
+}
+
+/// A pattern over schema, table and column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnPattern {
+    table: TablePattern,
+    column: Vec<Token>,
+}
+
+impl ColumnPattern {
+    /// Reads `schema.table.column`.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let names: [Vec<Token>; 3] = names(text)?.try_into().map_err(|_| PatternError::NotAColumn)?;
+        if names.iter().any(Vec::is_empty) {
+            return Err(PatternError::Empty);
+        }
+        let [schema, table, column] = names;
+        Ok(Self {
+            table: TablePattern { schema, table },
+            column,
+        })
+    }
+
+    /// Whether it covers the column.
+    pub fn matches(&self, schema: &str, table: &str, column: &str) -> bool {
+        self.table.matches(schema, table) && covers(&self.column, column)
+    }
+
+    /// Whether it is the name of one column.
+    pub fn is_exact(&self) -> bool {
+        [&self.table.schema, &self.table.table, &self.column]
+            .into_iter()
+            .flatten()
+            .all(|token| matches!(token, Token::Char(_)))
+    }
+}
+
+/// The names between the dots.
+fn names(text: &str) -> Result<Vec<Vec<Token>>, PatternError> {
+    let mut names: Vec<Vec<Token>> = vec![Vec::new()];
+    let mut quoted = false;
+    let mut chars = text.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        let token = match (c, quoted) {
+            ('"', true) if chars.peek() == Some(&'"') => {
+                chars.next();
+                Token::Char('"')
+            }
+            ('"', _) => {
+                quoted = !quoted;
+                continue;
+            }
+            (c, true) => Token::Char(c),
+            ('.', false) => {
+                names.push(Vec::new());
+                continue;
+            }
+            ('*', false) => Token::Many,
+            ('?', false) => Token::One,
+            // The server folds ASCII only in most encodings' locales; so does this.
+            (c, false) => Token::Char(c.to_ascii_lowercase()),
+        };
+        if let Some(name) = names.last_mut() {
+            name.push(token);
+        }
+    }
+    match quoted {
+        true => Err(PatternError::OpenQuote),
+        false => Ok(names),
     }
 }
 
@@ -196,6 +239,37 @@ mod tests {
             Err(PatternError::TooManyNames)
         );
         assert_eq!(TablePattern::parse("public.\"orders"), Err(PatternError::OpenQuote));
+    }
+
+    #[test]
+    fn a_column_has_three_names() {
+        let covers = |pattern: &str, column: &str| {
+            ColumnPattern::parse(pattern)
+                .unwrap()
+                .matches("public", "users", column)
+        };
+        assert!(covers("public.users.email", "email"));
+        assert!(covers("*.*.e*l", "email"));
+        assert!(covers("public.users.\"E.mail\"", "E.mail"));
+        assert!(!covers("public.user.email", "email"));
+        assert!(!covers("public.users.Email", "Email"));
+        for (text, error) in [
+            ("users.email", PatternError::NotAColumn),
+            ("shop.public.users.email", PatternError::NotAColumn),
+            ("public..email", PatternError::Empty),
+            ("public.users.\"email", PatternError::OpenQuote),
+        ] {
+            assert_eq!(ColumnPattern::parse(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_exact_unless_a_character_stands_for_others() {
+        let is_exact = |pattern| ColumnPattern::parse(pattern).unwrap().is_exact();
+        assert!(is_exact("public.users.email"));
+        assert!(is_exact("public.users.\"*\""));
+        assert!(!is_exact("public.*.email"));
+        assert!(!is_exact("public.users.e?ail"));
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub enum Kind {
     ListOrText,
     /// A table of strings.
     Map,
+    /// A table of tables, by the columns that they are about.
+    Rules,
 }
 
 /// The value of a key that is not given.
@@ -349,6 +351,13 @@ pub const KEYS: &[Key] = &[
         "debezium",
         "debezium: before, after, source, op and the rest in Debezium's fields. row: the columns alone, everything \
          else in headers.",
+    ),
+    key(
+        "avro.columns",
+        Kind::Rules,
+        "",
+        "Rules for columns, by patterns over schema.table.column: { 'public.users.password' = { exclude = true } }. \
+         docs/records.md has all of them.",
     ),
     key(
         "http.listen",

@@ -221,6 +221,48 @@ pub enum Subject {
 pub struct Avro {
     /// What stands around the row.
     pub envelope: Envelope,
+    /// `avro.columns`, in the order of the patterns' text.
+    pub columns: Vec<ColumnRule>,
+}
+
+/// A rule for the columns that a pattern covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnRule {
+    /// A pattern over `schema.table.column`; see [`super::glob::ColumnPattern`].
+    pub pattern: String,
+    /// What becomes of them.
+    pub action: ColumnAction,
+    /// Whether it is an error if no published column is covered.
+    pub required: bool,
+}
+
+/// What becomes of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnAction {
+    /// It stays as it is, though another pattern covers it.
+    Keep,
+    /// It is left out.
+    Exclude,
+    /// It becomes the SHA-256 of salt and value.
+    Sha256 {
+        /// Never empty.
+        salt: Secret,
+    },
+    /// It becomes this text.
+    Fixed {
+        /// The text.
+        with: String,
+    },
+    /// It becomes Postgres's text, cut after so many characters if there is a number.
+    Text {
+        /// At least 1.
+        truncate: Option<u32>,
+    },
+    /// It is text already, and is cut.
+    Truncate {
+        /// At least 1.
+        characters: u32,
+    },
 }
 
 /// What stands around the row.

@@ -116,7 +116,8 @@ fn a_name_is_enough() {
                 register: true,
             },
             avro: Avro {
-                envelope: Envelope::Debezium
+                envelope: Envelope::Debezium,
+                columns: vec![],
             },
             http: Http {
                 listen: SocketAddr::from(([127, 0, 0, 1], 8080))
@@ -146,7 +147,7 @@ fn every_key_is_read() {
          [delivery]\nmax_in_flight = \"1GiB\"\n\
          [schema_registry]\nurl = \"http://r1:8081/, https://r2\"\nusername = \"ru\"\npassword = \"rp\"\nssl_ca = \"/rca.pem\"\n\
          subject = \"record-name\"\nregister = false\n\
-         [avro]\nenvelope = \"row\"\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
+         [avro]\nenvelope = \"row\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
     );
     let strings = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let map = |entries: &[(&str, &str)]| env(entries);
@@ -199,7 +200,12 @@ fn every_key_is_read() {
                 register: false,
             },
             avro: Avro {
-                envelope: Envelope::Row
+                envelope: Envelope::Row,
+                columns: vec![ColumnRule {
+                    pattern: "a.b.c".to_owned(),
+                    action: ColumnAction::Exclude,
+                    required: true,
+                }],
             },
             http: Http {
                 listen: "[::1]:9".parse().unwrap()
@@ -266,6 +272,11 @@ fn every_key_refuses_a_value_of_another_type() {
                 ("\"a=b\"", "is a string"),
                 ("[]", "is an array"),
                 ("{ a = [1] }", "has an array at \"a\""),
+            ],
+            Kind::Rules => &[
+                ("\"a=b\"", "is a string"),
+                ("[]", "is an array"),
+                ("{ a = 1 }", "has an integer at \"a\""),
             ],
         };
         for (value, problem) in wrong {

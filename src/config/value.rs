@@ -13,7 +13,7 @@ use super::properties::is_secret_property;
 use super::secret::{REDACTED, Secret};
 
 /// A value as it was written. It may hold a secret, so there is no `Debug`.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Raw {
     String(String),
     Integer(String, Option<i64>),
@@ -94,11 +94,25 @@ impl Raw {
         }
     }
 
+    /// As TOML.
+    fn to_toml(&self) -> String {
+        match self {
+            Self::String(text) | Self::Loose(text) => quote(text),
+            Self::Integer(text, _) | Self::Float(text) | Self::Datetime(text) => text.clone(),
+            Self::Bool(value) => value.to_string(),
+            Self::Array(items) => {
+                let items: Vec<String> = items.iter().map(Self::to_toml).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Self::Table(entries) => inline_table(entries.iter().map(|(key, value)| (key.as_str(), value.to_toml()))),
+        }
+    }
+
     /// How a fault shows it; `None` where it could hold a secret or says nothing.
     pub(super) fn show(&self, kind: Kind) -> Option<String> {
         match (kind, self) {
             (Kind::Secret, _) => Some(REDACTED.to_owned()),
-            (Kind::Map, _) | (_, Self::Table(_)) => None,
+            (Kind::Map | Kind::Rules, _) | (_, Self::Table(_)) => None,
             (_, Self::String(text) | Self::Loose(text)) => Some(quote(&redact(text))),
             (_, Self::Integer(text, _) | Self::Float(text) | Self::Datetime(text)) => Some(text.clone()),
             (_, Self::Bool(value)) => Some(value.to_string()),
@@ -123,6 +137,7 @@ pub(super) enum Value {
     /// Written back as one string with commas.
     Texts(Vec<String>),
     Map(BTreeMap<String, String>),
+    Rules(BTreeMap<String, Vec<(String, Raw)>>),
 }
 
 impl fmt::Debug for Value {
@@ -150,22 +165,39 @@ impl Value {
                 let items: Vec<String> = items.iter().map(|item| redact(item)).collect();
                 quote(&items.join(","))
             }
-            Self::Map(entries) if entries.is_empty() => "{ }".to_owned(),
-            Self::Map(entries) => {
-                let entries: Vec<String> = entries
-                    .iter()
-                    .map(|(key, value)| {
-                        let shown = if is_secret_property(key) {
-                            REDACTED.to_owned()
-                        } else {
-                            redact(value)
-                        };
-                        format!("{} = {}", quote(key), quote(&shown))
-                    })
-                    .collect();
-                format!("{{ {} }}", entries.join(", "))
-            }
+            Self::Map(entries) => inline_table(entries.iter().map(|(key, value)| {
+                let shown = if is_secret_property(key) {
+                    REDACTED.to_owned()
+                } else {
+                    redact(value)
+                };
+                (key.as_str(), quote(&shown))
+            })),
+            Self::Rules(rules) => inline_table(rules.iter().map(|(pattern, rule)| {
+                let rule = inline_table(rule.iter().map(|(key, value)| {
+                    let shown = match key.as_str() {
+                        SALT => quote(REDACTED),
+                        _ => value.to_toml(),
+                    };
+                    (key.as_str(), shown)
+                }));
+                (pattern.as_str(), rule)
+            })),
         }
+    }
+}
+
+/// The key of a rule that is never shown.
+pub(super) const SALT: &str = "salt";
+
+/// An inline table of values that are TOML already.
+fn inline_table<'a>(entries: impl Iterator<Item = (&'a str, String)>) -> String {
+    let entries: Vec<String> = entries
+        .map(|(key, value)| format!("{} = {value}", quote(key)))
+        .collect();
+    match entries.is_empty() {
+        true => "{ }".to_owned(),
+        false => format!("{{ {} }}", entries.join(", ")),
     }
 }
 
@@ -196,6 +228,7 @@ pub(super) fn expected(kind: Kind) -> String {
         Kind::List => "must be an array of strings".to_owned(),
         Kind::ListOrText => "must be a string or an array of strings".to_owned(),
         Kind::Map => "must be a table of strings, such as { \"linger.ms\" = \"5\" }".to_owned(),
+        Kind::Rules => "must be a table of rules, such as { \"public.users.email\" = { exclude = true } }".to_owned(),
     }
 }
 
@@ -266,11 +299,14 @@ pub(super) fn read(kind: Kind, raw: &Raw) -> Result<Value, Wrong> {
             })
         }
         (Kind::Map, Raw::Table(entries)) => map(entries).map(Value::Map),
-        (Kind::Map, Raw::Loose(text)) if text.trim().is_empty() => Ok(Value::Map(BTreeMap::new())),
-        (Kind::Map, Raw::Loose(text)) => {
-            let parsed = DeValue::parse(text.trim()).map_err(|_| wrong("is not an inline table in TOML"))?;
+        (Kind::Rules, Raw::Table(entries)) => rules(entries).map(Value::Rules),
+        (Kind::Map | Kind::Rules, Raw::Loose(text)) => {
+            let text = text.trim();
+            let text = if text.is_empty() { "{ }" } else { text };
+            let parsed = DeValue::parse(text).map_err(|_| wrong("is not an inline table in TOML"))?;
             match Raw::from_toml(parsed.get_ref()) {
-                Raw::Table(entries) => map(&entries).map(Value::Map),
+                Raw::Table(entries) if kind == Kind::Map => map(&entries).map(Value::Map),
+                Raw::Table(entries) => rules(&entries).map(Value::Rules),
                 _ => Err(wrong("is not an inline table in TOML")),
             }
         }
@@ -321,6 +357,28 @@ fn map(entries: &[(String, Raw)]) -> Result<BTreeMap<String, String>, Wrong> {
         flat.insert(key.clone(), text);
     }
     Ok(flat)
+}
+
+/// A table of tables of anything else; what each of these may hold is judged rule by rule.
+fn rules(entries: &[(String, Raw)]) -> Result<BTreeMap<String, Vec<(String, Raw)>>, Wrong> {
+    let mut rules = BTreeMap::new();
+    for (pattern, rule) in entries {
+        let Raw::Table(rule) = rule else {
+            return Err(Wrong {
+                problem: format!("has {} at {}", rule.type_name(), quote(pattern)),
+                remedy: expected(Kind::Rules),
+            });
+        };
+        // A dotted key without quotes is a table in a table.
+        if rule.iter().any(|(_, value)| matches!(value, Raw::Table(_))) {
+            return Err(Wrong {
+                problem: format!("has a table in the table at {}", quote(pattern)),
+                remedy: "put the whole pattern in quotes, such as \"public.users.email\" = { … }".to_owned(),
+            });
+        }
+        rules.insert(pattern.clone(), rule.clone());
+    }
+    Ok(rules)
 }
 
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {

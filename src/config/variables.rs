@@ -56,9 +56,12 @@ pub(super) fn read(env: &dyn Environment, faults: &mut Vec<Fault>) -> VariableLa
 fn nearest(path: &str) -> String {
     let map = KEYS
         .iter()
-        .find(|key| key.kind == Kind::Map && path.starts_with(&format!("{}.", key.path)));
+        .find(|key| matches!(key.kind, Kind::Map | Kind::Rules) && path.starts_with(&format!("{}.", key.path)));
     match map {
-        Some(map) => format!("write the whole table: {}='{{ \"name\" = \"value\" }}'", map.variable()),
+        Some(map) => {
+            let value = if map.kind == Kind::Map { "\"value\"" } else { "{ … }" };
+            format!("write the whole table: {}='{{ \"name\" = {value} }}'", map.variable())
+        }
         None => {
             let nearest = keys::find(keys::nearest(path)).map(Key::variable).unwrap_or_default();
             format!("the nearest known one is {nearest}")

@@ -5,9 +5,10 @@ use serde::Serialize;
 use super::error::PipelineError;
 use super::observer::Silent;
 use super::prepare::{self, Wanted};
+use super::published::{self, PublishedTable};
 use super::source::{self, Settings};
 use super::sql::Sql;
-use super::{Refusal, settings};
+use super::{Refusal, rules, settings};
 use crate::config::Config;
 use crate::config::glob::TableFilter;
 use crate::kafka::Producer;
@@ -97,7 +98,7 @@ impl Report {
     }
 
     async fn postgres(&mut self, config: &Config) {
-        const LATER: &[&str] = &["wal_level", "publication", "replica identities", "slot"];
+        const LATER: &[&str] = &["wal_level", "publication", "replica identities", "column rules", "slot"];
         let postgres = settings::postgres(config);
         let sql = Sql::new(postgres.clone());
         let client = match sql.client().await {
@@ -138,7 +139,7 @@ impl Report {
             Ok(tables) => settings::wanted(config, tables),
             Err(error) => {
                 self.add("publication", Err(error));
-                return self.skip(&["replica identities", "slot"], "publication");
+                return self.skip(&["replica identities", "column rules", "slot"], "publication");
             }
         };
         let publication = publication(&client, &wanted, &found, version).await;
@@ -149,11 +150,12 @@ impl Report {
         self.add("publication", finding);
         match tables {
             Some(tables) => {
-                let finding = prepare::check_identities(&tables)
+                let finding = prepare::check_identities(&tables.with_identity)
                     .map(|()| "every published update and delete can be carried".to_owned());
                 self.add("replica identities", finding.map_err(PipelineError::from));
+                self.add("column rules", column_rules(config, &sql, &tables.published).await);
             }
-            None => self.skip(&["replica identities"], "publication"),
+            None => self.skip(&["replica identities", "column rules"], "publication"),
         }
         self.add("slot", slot(&client, &wanted, &found).await);
     }
@@ -177,44 +179,51 @@ fn wal_level(found: &Settings) -> Finding {
     Ok(found.wal_level.clone())
 }
 
-/// The publication, and those of its tables whose updates and deletes it publishes.
+/// What `run` would publish.
+struct Tables {
+    /// Those whose updates and deletes are published.
+    with_identity: Vec<source::Table>,
+    published: Vec<PublishedTable>,
+}
+
+/// The publication, and its tables.
 async fn publication(
     client: &tokio_postgres::Client,
     wanted: &Wanted,
     found: &Settings,
     version: u32,
-) -> Result<(String, Vec<source::Table>), PipelineError> {
+) -> Result<(String, Tables), PipelineError> {
     let name = &wanted.publication;
-    match source::publication(client, name).await? {
-        Some(publication) => {
-            let tables = source::published_tables(client, name).await?;
-            let detail = format!("publication {name:?} has {} tables", tables.len());
-            let tables = if publication.needs_identity { tables } else { Vec::new() };
-            Ok((detail, tables))
-        }
-        None if wanted.create_publication => {
-            let mut tables = source::publishable_tables(client, version).await?;
-            tables.retain(|table| wanted.tables.matches(&table.schema, &table.name));
-            if tables.is_empty() {
-                let patterns = wanted.patterns.clone();
-                return Err(Refusal::NoTables {
-                    database: found.database.clone(),
-                    patterns,
-                }
-                .into());
-            }
-            let detail = format!("run will create publication {name:?} for {} tables", tables.len());
-            Ok((detail, tables))
-        }
-        None => {
-            let publication = name.clone();
-            Err(Refusal::NoPublication {
-                publication,
-                database: found.database.clone(),
-            }
-            .into())
-        }
-    }
+    let Some(publication) = source::publication(client, name).await? else {
+        let tables = prepare::wanted_tables(client, wanted, &found.database, version).await?;
+        let detail = format!("run will create publication {name:?} for {} tables", tables.len());
+        let published = published::of_tables(client, &tables).await?;
+        let with_identity = tables;
+        return Ok((
+            detail,
+            Tables {
+                with_identity,
+                published,
+            },
+        ));
+    };
+    let tables = source::published_tables(client, name).await?;
+    let detail = format!("publication {name:?} has {} tables", tables.len());
+    let tables = Tables {
+        with_identity: if publication.needs_identity { tables } else { Vec::new() },
+        published: published::of_publication(client, name).await?,
+    };
+    Ok((detail, tables))
+}
+
+async fn column_rules(config: &Config, sql: &Sql, tables: &[PublishedTable]) -> Finding {
+    let settings = settings::publish(config, config.kafka.topic.parse()?)?;
+    rules::check(&settings, sql, tables).await?;
+    Ok(match config.avro.columns.len() {
+        0 => "none".to_owned(),
+        1 => "one, which fits the published tables".to_owned(),
+        count => format!("{count}, which fit the published tables"),
+    })
 }
 
 async fn slot(client: &tokio_postgres::Client, wanted: &Wanted, found: &Settings) -> Finding {

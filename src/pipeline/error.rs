@@ -12,6 +12,7 @@ use crate::replication::{ConnectError, ReplicationError, ServerError};
 use crate::schema_registry::RegistryError;
 
 use super::refusal::Refusal;
+use super::rules::RuleError;
 
 /// What ended a session with Postgres, or the pipeline. `Display` is the primary message; the rest is in the chain of
 /// sources and in [`hint`](PipelineError::hint).
@@ -84,8 +85,11 @@ pub enum PipelineError {
     /// `kafka.topic` is not a template.
     #[error("kafka.topic is no template for topics")]
     Topic(#[from] TopicTemplateError),
-    /// A pattern of `replication.tables` or `exclude_tables` is none.
-    #[error("{pattern:?} is no pattern for tables")]
+    /// Rules of `avro.columns` that cannot be kept.
+    #[error("{}", list(.0))]
+    Rules(Vec<RuleError>),
+    /// A pattern of `replication.tables`, `exclude_tables` or `avro.columns` is none.
+    #[error("{pattern:?} is no pattern for tables or columns")]
     Pattern {
         /// The pattern.
         pattern: String,
@@ -150,6 +154,11 @@ impl PipelineError {
             PipelineError::Replication { source, .. } => source.hint(),
             PipelineError::Catalog(error) => server_error(error).and_then(|error| error.remedy()),
             PipelineError::Compile { source, .. } => source.hint(),
+            PipelineError::Rules(errors) => {
+                let mut hints: Vec<String> = errors.iter().filter_map(RuleError::hint).collect();
+                hints.dedup();
+                Some(hints.join(" "))
+            }
             PipelineError::BadRow { .. } => Some(
                 "Mend the value at the source, or leave the table or column out of the publication; the change itself stays in \
                  the log, and is met again at the next start."
@@ -211,6 +220,11 @@ impl From<ReplicationError> for PipelineError {
     fn from(source: ReplicationError) -> Self {
         PipelineError::Replication { server: None, source }
     }
+}
+
+fn list(errors: &[RuleError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }
 
 fn at(server: Option<&str>) -> String {

@@ -11,7 +11,10 @@ mod monitor;
 mod observer;
 mod prepare;
 mod publish;
+mod published;
 mod refusal;
+mod relations;
+mod rules;
 mod session;
 mod settings;
 pub mod shutdown;
@@ -27,6 +30,7 @@ pub use error::{PipelineError, chain};
 use observer::KafkaObserver;
 use prepare::Memory;
 pub use refusal::Refusal;
+pub use rules::RuleError;
 use session::{Ended, Pipeline};
 use shutdown::Shutdown;
 
@@ -69,7 +73,7 @@ async fn supervise(
     let pipeline = Pipeline {
         postgres: settings::postgres(config),
         wanted: settings::wanted(config, tables),
-        publish: settings::publish(config, template),
+        publish: settings::publish(config, template)?,
         status_interval: config.replication.status_interval,
         shutdown_timeout: config.shutdown_timeout,
         registry: Arc::new(Registry::new(settings::schema_registry(config))?),

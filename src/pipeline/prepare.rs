@@ -33,6 +33,8 @@ pub(super) struct Memory {
     pub(super) system_identifier: Option<String>,
     /// Everything up to here is in Kafka; known once a session has streamed.
     pub(super) confirmed: Option<Lsn>,
+    /// The column rules were checked against the tables, once: a table that changes later is judged as the stream describes it.
+    pub(super) rules_checked: bool,
 }
 
 impl Memory {
@@ -129,14 +131,6 @@ pub(super) async fn publication(
     server_version: u32,
 ) -> Result<(), PipelineError> {
     if source::publication(client, &wanted.publication).await?.is_none() {
-        if !wanted.create_publication {
-            let publication = wanted.publication.clone();
-            return Err(Refusal::NoPublication {
-                publication,
-                database: database.to_owned(),
-            }
-            .into());
-        }
         create_publication(client, wanted, database, server_version).await?;
     }
     let needs_identity = source::publication(client, &wanted.publication)
@@ -148,12 +142,21 @@ pub(super) async fn publication(
     Ok(())
 }
 
-async fn create_publication(
+/// The tables to make the publication for.
+pub(super) async fn wanted_tables(
     client: &Client,
     wanted: &Wanted,
     database: &str,
     server_version: u32,
-) -> Result<(), PipelineError> {
+) -> Result<Vec<Table>, PipelineError> {
+    if !wanted.create_publication {
+        let publication = wanted.publication.clone();
+        return Err(Refusal::NoPublication {
+            publication,
+            database: database.to_owned(),
+        }
+        .into());
+    }
     let mut tables = source::publishable_tables(client, server_version).await?;
     tables.retain(|table| wanted.tables.matches(&table.schema, &table.name));
     if tables.is_empty() {
@@ -164,6 +167,16 @@ async fn create_publication(
         }
         .into());
     }
+    Ok(tables)
+}
+
+async fn create_publication(
+    client: &Client,
+    wanted: &Wanted,
+    database: &str,
+    server_version: u32,
+) -> Result<(), PipelineError> {
+    let tables = wanted_tables(client, wanted, database, server_version).await?;
     // Before, not after: from the moment a table is published, its updates fail at the source.
     check_identities(&tables)?;
     let list: Vec<String> = tables
@@ -296,6 +309,7 @@ mod tests {
         let memory = Memory {
             system_identifier: None,
             confirmed: Some(Lsn::new(0x20)),
+            rules_checked: true,
         };
         assert_eq!(memory.check_position("s", Lsn::new(0x20)), Ok(()));
         assert_eq!(memory.check_position("s", Lsn::new(0x10)), Ok(()));

@@ -9,7 +9,9 @@ use super::error::PipelineError;
 use super::monitor;
 use super::prepare::{self, Memory, Wanted};
 use super::publish::{PublishSettings, Publisher};
+use super::published;
 use super::refusal::Refusal;
+use super::rules;
 use super::shutdown::Shutdown;
 use super::source;
 use super::sql::Sql;
@@ -95,6 +97,12 @@ impl Pipeline {
         let version = replication.server_version();
         self.status.set_server_version(&source::version_text(version));
         prepare::publication(&client, &self.wanted, &settings.database, version).await?;
+        if !memory.rules_checked {
+            // Before the slot is made: nothing is received that a mistaken rule would let through.
+            let tables = published::of_publication(&client, &self.wanted.publication).await?;
+            rules::check(&self.publish, sql, &tables).await?;
+            memory.rules_checked = true;
+        }
         let start_lsn = prepare::slot(
             &client,
             &mut replication,

@@ -1,9 +1,12 @@
 //! The configuration → each stage's own settings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::PipelineError;
 use super::prepare::Wanted;
 use super::publish::{OnTruncate, PublishSettings};
+use super::rules::Rules;
 use crate::avro::{EncoderSettings, EnvelopeKind};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
@@ -54,8 +57,11 @@ pub(super) fn wanted(config: &Config, tables: TableFilter) -> Wanted {
     }
 }
 
-pub(super) fn publish(config: &Config, topic: TopicTemplate) -> PublishSettings {
-    PublishSettings {
+pub(super) fn publish(config: &Config, topic: TopicTemplate) -> Result<PublishSettings, PipelineError> {
+    let rules =
+        Rules::new(&config.avro.columns).map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
+    Ok(PublishSettings {
+        rules: Arc::new(rules),
         encoder: EncoderSettings {
             envelope: match config.avro.envelope {
                 config::Envelope::Debezium => EnvelopeKind::Debezium,
@@ -79,7 +85,7 @@ pub(super) fn publish(config: &Config, topic: TopicTemplate) -> PublishSettings 
         },
         // Text is what every type can be read from; binary is a choice for tables whose types all have it.
         binary: config.replication.format == config::Format::Binary,
-    }
+    })
 }
 
 pub(super) fn kafka(config: &Config) -> KafkaSettings {

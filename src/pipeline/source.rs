@@ -11,6 +11,8 @@ use crate::lsn::Lsn;
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) database: String,
+    /// As `server_version_num` has it.
+    pub(super) server_version: u32,
     pub(super) wal_level: String,
     /// The server can turn logical decoding on by itself when a slot is made (Postgres 19 on).
     pub(super) wal_level_is_dynamic: bool,
@@ -21,11 +23,13 @@ pub(super) struct Settings {
 pub(super) async fn settings(client: &Client) -> Result<Settings, Error> {
     let query = "SELECT current_database()::text, current_setting('wal_level'),
             EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name = 'effective_wal_level'),
-            (SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout')";
+            (SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
+            current_setting('server_version_num')::int8::oid";
     let row = client.query_one(query, &[]).await?;
     let timeout_ms: Option<i64> = row.try_get(3)?;
     Ok(Settings {
         database: row.try_get(0)?,
+        server_version: row.try_get(4)?,
         wal_level: row.try_get(1)?,
         wal_level_is_dynamic: row.try_get(2)?,
         wal_sender_timeout: timeout_ms
@@ -111,6 +115,7 @@ pub(super) async fn publication(client: &Client, name: &str) -> Result<Option<Pu
 /// A table that is published or could be.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
+    pub(super) oid: u32,
     pub(super) schema: String,
     pub(super) name: String,
     /// Postgres will refuse its updates once they are published.
@@ -131,11 +136,11 @@ const LACKS_IDENTITY: &str = "c.relkind = 'r' AND NOT (c.relreplident = 'f'
 
 pub(super) async fn published_tables(client: &Client, publication: &str) -> Result<Vec<Table>, Error> {
     let query = format!(
-        "SELECT n.nspname::text, c.relname::text, {LACKS_IDENTITY}
+        "SELECT c.oid, n.nspname::text, c.relname::text, {LACKS_IDENTITY}
          FROM pg_catalog.pg_publication_tables p
          JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
          JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-         WHERE p.pubname = $1::text::name ORDER BY 1, 2"
+         WHERE p.pubname = $1::text::name ORDER BY 2, 3"
     );
     tables(client.query(&query, &[&publication]).await?)
 }
@@ -145,10 +150,10 @@ pub(super) async fn publishable_tables(client: &Client, server_version: u32) -> 
     // A partitioned table itself can be published from Postgres 13 on; before, its partitions are.
     let kinds = if server_version >= 130_000 { "'r', 'p'" } else { "'r'" };
     let query = format!(
-        "SELECT n.nspname::text, c.relname::text, {LACKS_IDENTITY}
+        "SELECT c.oid, n.nspname::text, c.relname::text, {LACKS_IDENTITY}
          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
          WHERE c.relkind IN ({kinds}) AND c.relpersistence = 'p'
-           AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%' ORDER BY 1, 2"
+           AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%' ORDER BY 2, 3"
     );
     tables(client.query(&query, &[]).await?)
 }
@@ -157,9 +162,10 @@ fn tables(rows: Vec<tokio_postgres::Row>) -> Result<Vec<Table>, Error> {
     rows.iter()
         .map(|row| {
             Ok(Table {
-                schema: row.try_get(0)?,
-                name: row.try_get(1)?,
-                lacks_identity: row.try_get(2)?,
+                oid: row.try_get(0)?,
+                schema: row.try_get(1)?,
+                name: row.try_get(2)?,
+                lacks_identity: row.try_get(3)?,
             })
         })
         .collect()

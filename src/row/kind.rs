@@ -11,6 +11,7 @@ use crate::relation::{PgType, TypeKind};
 use super::geometric::Shape;
 use super::numeric::precision_and_scale;
 use super::printed::{Printed, is_printable};
+use super::rule::Ruled;
 use super::vector::Width;
 
 /// What a column's bytes mean, and which function reads them.
@@ -79,6 +80,8 @@ pub enum ValueKind {
     Array(Arc<ArrayKind>),
     /// A row type.
     Composite(Arc<CompositeKind>),
+    /// A column under a rule; never within another kind.
+    Ruled(Arc<Ruled>),
     /// Known by its text only: the binary form is refused. `money` is among these, since its text depends on the server's
     /// locale and its binary form does not carry it.
     TextOnly,
@@ -220,10 +223,16 @@ impl ValueKind {
         }
     }
 
+    /// Whether a rule leaves the column out.
+    pub fn is_excluded(&self) -> bool {
+        matches!(self, ValueKind::Ruled(ruled) if ruled.is_excluded())
+    }
+
     /// Whether the binary form can be read.
     pub fn reads_binary(&self) -> bool {
         match self {
             ValueKind::TextOnly => false,
+            ValueKind::Ruled(ruled) => ruled.reads_binary(),
             ValueKind::Array(array) => array.element.reads_binary(),
             ValueKind::Composite(composite) => composite
                 .attributes

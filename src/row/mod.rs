@@ -46,6 +46,8 @@ pub mod piece;
 pub mod printed;
 /// Ranges and multiranges.
 pub mod range;
+/// What is written in the place of a column's value.
+pub mod rule;
 /// `tsvector`, `tsquery`.
 mod search;
 /// `date`, `time`, `timetz`, `timestamp`, `timestamptz`.
@@ -72,6 +74,7 @@ pub(crate) mod tests {
 }
 
 pub use kind::{ArrayKind, AttributeKind, CompositeKind, ValueKind};
+pub use rule::{Misfit, Rule, Ruled, Salt};
 
 /// Why the bytes of a column are not a value of its type. A closed set, fit for a metric's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]

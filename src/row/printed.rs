@@ -125,7 +125,12 @@ pub fn lsn_from_binary(bytes: &[u8]) -> Result<Lsn, ValueError> {
 pub(super) fn is_printable(kind: &ValueKind) -> bool {
     !matches!(
         kind,
-        ValueKind::TextOnly | ValueKind::Array(_) | ValueKind::Composite(_) | ValueKind::Hstore | ValueKind::Vector(_)
+        ValueKind::TextOnly
+            | ValueKind::Ruled(_)
+            | ValueKind::Array(_)
+            | ValueKind::Composite(_)
+            | ValueKind::Hstore
+            | ValueKind::Vector(_)
     ) && kind.reads_binary()
 }
 
@@ -165,6 +170,7 @@ pub fn plain_text(kind: &ValueKind, bytes: &[u8], out: &mut Vec<u8>) -> Result<(
         ValueKind::Range(subtype) => range::range_text(subtype, bytes, out)?,
         ValueKind::Multirange(subtype) => range::multirange_text(subtype, bytes, out)?,
         ValueKind::TextOnly
+        | ValueKind::Ruled(_)
         | ValueKind::Array(_)
         | ValueKind::Composite(_)
         | ValueKind::Hstore

@@ -22,6 +22,7 @@ mod records;
 mod refusals;
 mod registry;
 mod replication;
+mod rules;
 mod servers;
 mod smoke;
 mod soak;

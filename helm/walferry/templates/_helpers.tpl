@@ -139,6 +139,11 @@ with its keys and the cure.
   {{- fail (printf "config.kafka.properties has the secret %q, and would stand in a ConfigMap for all to read: mount it by extraVolumes and name its file in %q, or put the whole file into a Secret and name that in existingConfigSecret.name." $key (printf "%s_file" $key)) -}}
   {{- end -}}
 {{- end -}}
+{{- range $pattern, $rule := dig "avro" "columns" (dict) $config -}}
+  {{- if and (kindIs "map" $rule) (hasKey $rule "salt") -}}
+  {{- fail (printf "config.avro.columns has a salt at %q, and it would stand in a ConfigMap for all to read: mount it by extraVolumes and name its file in salt_file, or put the whole file into a Secret and name that in existingConfigSecret.name." $pattern) -}}
+  {{- end -}}
+{{- end -}}
 {{- $secrets := .Values.secrets -}}
 {{- if and .Values.existingSecret.name (or $secrets.postgresPassword $secrets.schemaRegistryPassword $secrets.schemaRegistryBearerToken) -}}
 {{- fail "existingSecret.name and secrets are both set: keep one of them." -}}

@@ -17,6 +17,8 @@ use crate::relation::{Column, PgType, Relation, ReplicaIdentity, TypeKind};
 mod events;
 /// Arrays, records, maps.
 mod nested;
+/// Columns under rules.
+mod rules;
 /// The schemas themselves.
 mod schemas;
 /// Every type, in both forms.

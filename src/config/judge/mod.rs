@@ -2,6 +2,7 @@
 //! in its own file here.
 
 mod avro;
+mod columns;
 mod delivery;
 mod http;
 mod kafka;

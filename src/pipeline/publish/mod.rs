@@ -13,6 +13,8 @@ use std::time::Duration;
 use self::destination::Destination;
 use self::way::Way;
 use super::error::PipelineError;
+use super::relations;
+use super::rules::Rules;
 use super::sql::Sql;
 use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, TableEncoder};
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
@@ -20,7 +22,7 @@ use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
 use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
 use crate::progress::{self, Failure};
-use crate::relation::{self, CatalogKeys, Relation};
+use crate::relation::{self, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::state::{State, Status};
@@ -39,6 +41,25 @@ pub(super) struct PublishSettings {
     pub(super) subject: SubjectStrategy,
     pub(super) truncate: OnTruncate,
     pub(super) binary: bool,
+    pub(super) rules: Arc<Rules>,
+}
+
+impl PublishSettings {
+    /// A relation's topic, and the encoder of its rows.
+    pub(super) fn encoder(&self, relation: &Relation) -> Result<(String, TableEncoder), PipelineError> {
+        let topic = topic_name(&self.topic, &self.encoder.pipeline, &relation.schema, &relation.name);
+        let rules = self
+            .rules
+            .of(relation)
+            .map_err(|error| PipelineError::Rules(vec![error]))?;
+        let encoder = TableEncoder::compile_with_rules(relation, &rules, &topic, &self.encoder)
+            .and_then(|encoder| encoder.check_format(self.binary).map(|()| encoder))
+            .map_err(|source| PipelineError::Compile {
+                table: relation.full_name(),
+                source,
+            })?;
+        Ok((topic, encoder))
+    }
 }
 
 /// A transaction between Begin and Commit.
@@ -101,16 +122,8 @@ impl Publisher {
 
     /// Takes in a Relation message.
     pub(super) async fn describe(&mut self, lsn: Lsn, message: &RelationMessage<'_>) -> Result<(), PipelineError> {
-        let unknown = self.relations.unknown_types(message);
-        if !unknown.is_empty() {
-            self.relations.learn_types(self.sql.types(&unknown).await?);
-        }
-        let keys = match self.relations.needs_catalog_keys(message) {
-            true => self.sql.keys(message.oid).await?,
-            false => CatalogKeys::default(),
-        };
-        let update = self.relations.describe(message, &keys);
-        if let relation::Update::Changed(relation) = update.map_err(|source| PipelineError::Relation { lsn, source })? {
+        let update = relations::take_in(&mut self.relations, &self.sql, lsn, message).await?;
+        if let relation::Update::Changed(relation) = update {
             self.compile(&relation)?;
         }
         Ok(())
@@ -118,19 +131,7 @@ impl Publisher {
 
     fn compile(&mut self, relation: &Relation) -> Result<(), PipelineError> {
         let label = relation.full_name();
-        let settings = &self.settings;
-        let topic = topic_name(
-            &settings.topic,
-            &settings.encoder.pipeline,
-            &relation.schema,
-            &relation.name,
-        );
-        let encoder = TableEncoder::compile(relation, &topic, &settings.encoder)
-            .and_then(|encoder| encoder.check_format(settings.binary).map(|()| encoder))
-            .map_err(|source| PipelineError::Compile {
-                table: label.clone(),
-                source,
-            })?;
+        let (topic, encoder) = self.settings.encoder(relation)?;
         tracing::debug!(table = label, version = relation.version, topic, "relation described");
         let destination = Destination::new(topic, label, &self.way.metrics);
         self.tables.insert(relation.oid, Table { encoder, destination });
