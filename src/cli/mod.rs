@@ -8,11 +8,15 @@ mod config;
 mod demo;
 /// `walferry health`.
 pub mod health;
+mod indent;
 mod logs;
 /// Writing to stdout and stderr.
 pub mod output;
+mod render;
 mod run;
+mod schema;
 mod signals;
+mod tail;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +27,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
+use crate::config::glob::TablePattern;
 use crate::config::{Loaded, ProcessEnvironment, parse_duration};
 
 /// Streams the committed changes of a PostgreSQL database to Kafka as Avro, one topic a table.
@@ -63,6 +68,30 @@ enum Command {
     /// See it work: a throwaway Postgres, an embedded Kafka and registry, and a small workload.
     #[command(after_help = "Example:\n  walferry demo --for 20s")]
     Demo(DemoArgs),
+    /// Print changes as they are committed, as JSON lines. Needs neither Kafka nor a registry, and confirms nothing of the pipeline's.
+    ///
+    /// Each line is a record that `run` would publish: topic, key, value, headers. It reads from a temporary slot that starts at
+    /// the present; the publication must be there.
+    #[command(after_help = "Example:\n  walferry tail -c walferry.toml --limit 10 public.orders 'sales.*'")]
+    Tail {
+        #[command(flatten)]
+        file: ConfigFile,
+        #[command(flatten)]
+        args: tail::TailArgs,
+    },
+    /// Print the key and value schemas that `run` would register, and what the registry says of them. Changes nothing.
+    #[command(after_help = "Example:\n  walferry schema -c walferry.toml public.orders\n\n\
+                      Exit code: 0 run could use them all, 1 the registry would refuse one or does not answer.")]
+    Schema {
+        #[command(flatten)]
+        file: ConfigFile,
+        /// Print them as JSON, the text of each schema as it would be registered.
+        #[arg(long)]
+        json: bool,
+        /// The tables: schema.table, with * and ?. Without any, all that are published.
+        #[arg(value_name = "TABLE", value_parser = table_pattern)]
+        tables: Vec<TablePattern>,
+    },
     /// The documented reference, or the configuration in force.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -164,6 +193,10 @@ fn dispatch(command: Command) -> Exit {
         Command::Run { file } => with_configuration(&file, |loaded| on_runtime(run::run(loaded))),
         Command::Check { file, json } => with_configuration(&file, |loaded| on_runtime(check::check(loaded, json))),
         Command::Demo(args) => on_runtime(demo::demo(args)),
+        Command::Tail { file, args } => with_configuration(&file, |loaded| on_runtime(tail::tail(loaded, args))),
+        Command::Schema { file, json, tables } => {
+            with_configuration(&file, |loaded| on_runtime(schema::schema(loaded, tables, json)))
+        }
         Command::Config(ConfigCommand::Example) => config::example(),
         Command::Config(ConfigCommand::Show { file }) => with_configuration(&file, config::show),
         Command::Health(args) => match health::health(&args, Duration::from_secs(4)) {
@@ -202,6 +235,10 @@ fn on_runtime(command: impl Future<Output = Exit>) -> Exit {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write a duration such as 20s or 5m".to_owned())
+}
+
+fn table_pattern(text: &str) -> Result<TablePattern, String> {
+    TablePattern::parse(text).map_err(|error| error.to_string())
 }
 
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -255,6 +292,8 @@ mod tests {
         assert_eq!(run(&["walferry"]), Exit::Usage);
         assert_eq!(run(&["walferry", "fly"]), Exit::Usage);
         assert_eq!(run(&["walferry", "demo", "--for", "soon"]), Exit::Usage);
+        assert_eq!(run(&["walferry", "schema", "orders"]), Exit::Usage);
+        assert_eq!(run(&["walferry", "tail", "--limit", "-1"]), Exit::Usage);
         assert_eq!(
             run(&["walferry", "config", "show", "-c", "/nowhere/at.toml"]),
             Exit::Config
@@ -271,6 +310,12 @@ mod tests {
         assert!(
             matches!(cli.command, Command::Demo(DemoArgs { limit: Some(limit) }) if limit == Duration::from_secs(20))
         );
+        let cli = parse(&["tail", "--for", "20s", "--limit", "3", "public.a", "b.*"]).unwrap();
+        assert!(matches!(
+            cli.command,
+            Command::Tail { args, .. }
+                if args.limit == Some(Duration::from_secs(20)) && args.records == Some(3) && args.tables.len() == 2
+        ));
         let cli = parse(&["run"]).unwrap();
         assert!(matches!(
             cli.command,

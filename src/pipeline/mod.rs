@@ -15,12 +15,14 @@ mod published;
 mod refusal;
 mod relations;
 mod rules;
+pub mod schemas;
 mod session;
 mod settings;
 pub mod shutdown;
 mod source;
 mod sql;
 mod stream;
+pub mod tail;
 
 use std::sync::Arc;
 use std::time::Duration;

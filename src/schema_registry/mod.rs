@@ -12,6 +12,7 @@ mod difference;
 mod error;
 mod http;
 mod retry;
+mod standing;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use difference::difference;
 pub use error::{RegistryError, SchemaDifference};
 use http::{Endpoint, Http, Request};
 use retry::Backoff;
+pub use standing::Standing;
 pub use subject::{ParseSubjectStrategyError, SubjectStrategy};
 
 /// How to reach a registry, and whether to write to it.

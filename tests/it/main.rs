@@ -13,6 +13,7 @@
 mod harness;
 mod workload;
 
+mod commands;
 mod connection;
 mod crash;
 mod idle;

@@ -4,7 +4,6 @@
 mod postgres;
 mod reader;
 mod registry;
-mod render;
 mod workload;
 
 use std::collections::BTreeMap;

@@ -11,7 +11,8 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::{DemoError, line, render};
+use super::{DemoError, line};
+use crate::cli::render;
 use crate::schema_registry::Registry;
 
 /// What was read so far.
@@ -70,7 +71,7 @@ impl Reader {
         if !datum.is_empty() {
             return Err(DemoError::WireFormat);
         }
-        Ok(Some(render::json(&value, &schema, &HashMap::new())))
+        Ok(Some(render::json(&value, &schema)))
     }
 
     async fn schema(&mut self, id: u32) -> Result<Arc<Schema>, DemoError> {

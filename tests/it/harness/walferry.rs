@@ -40,14 +40,15 @@ impl Walferry {
         Self::spawn(config, "run")
     }
 
-    fn spawn(config: &Config, command: &str) -> Self {
+    /// `walferry` with a command and its arguments, blanks between them.
+    pub fn spawn(config: &Config, command: &str) -> Self {
         let dir = Env::get().private_dir(&fresh("walferry"));
         let http_port = free_port();
         let file = dir.join("walferry.toml");
         let listening = config.clone().text("http.listen", &format!("127.0.0.1:{http_port}"));
         std::fs::write(&file, listening.to_toml()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_walferry"))
-            .arg(command)
+            .args(command.split_whitespace())
             .arg("-c")
             .arg(&file)
             .env_remove("RUST_LOG")
@@ -199,6 +200,11 @@ impl Walferry {
             .find_map(|l| l.strip_prefix(which))
             .expect("a process that runs");
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
+    }
+
+    /// All that it has printed so far.
+    pub fn stdout(&self) -> String {
+        std::fs::read_to_string(self.dir.join("stdout")).unwrap()
     }
 
     pub fn log(&self) -> String {

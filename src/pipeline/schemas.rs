@@ -1,0 +1,82 @@
+//! `walferry schema`: what `run` would register for the tables as they are now.
+
+use super::error::PipelineError;
+use super::published;
+use super::relations;
+use super::settings;
+use super::source;
+use super::sql::Sql;
+use crate::config::Config;
+use crate::config::glob::{TableFilter, TablePattern};
+use crate::schema_registry::{Registry, RegistryError, Standing};
+
+/// The schemas of one table.
+#[derive(Debug)]
+pub struct TableSchemas {
+    /// `schema.table`
+    pub table: String,
+    /// Where its records go.
+    pub topic: String,
+    /// `None`: its records have no key.
+    pub key: Option<SubjectSchema>,
+    /// Of the values.
+    pub value: SubjectSchema,
+}
+
+/// One schema.
+#[derive(Debug)]
+pub struct SubjectSchema {
+    /// The subject.
+    pub subject: String,
+    /// JSON text, byte for byte as it would be registered.
+    pub schema: String,
+    /// What the registry says of it.
+    pub standing: Result<Standing, RegistryError>,
+}
+
+/// Asks catalog and registry, and changes nothing. `only`: patterns of the tables that are wanted; none: all.
+///
+/// # Errors
+///
+/// What keeps the schemas from being known, as Postgres being away. What the registry says is part of the answer.
+pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<TableSchemas>, PipelineError> {
+    let filter = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
+        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
+    let wanted = settings::wanted(config, filter);
+    let publish = settings::publish(config, config.kafka.topic.parse()?)?;
+    let registry = Registry::new(settings::schema_registry(config))?;
+    let sql = Sql::new(settings::postgres(config));
+    let client = sql.client().await?;
+    let found = source::settings(&client).await?;
+    let mut tables = published::tables(&client, &wanted, &found).await?;
+    tables.retain(|table| only.is_empty() || only.iter().any(|only| only.matches(&table.schema, &table.name)));
+
+    let mut schemas = Vec::with_capacity(tables.len());
+    for relation in relations::describe(&sql, &tables).await? {
+        let (topic, encoder) = publish.encoder(&relation)?;
+        let subject = |record: &str, is_key| publish.subject.subject(&topic, record, is_key);
+        let key = encoder.key_schema().zip(encoder.key_record_name());
+        let key = match key {
+            Some((schema, record)) => Some(standing(&registry, subject(record, true), schema).await),
+            None => None,
+        };
+        let value = subject(encoder.value_record_name(), false);
+        let value = standing(&registry, value, encoder.value_schema()).await;
+        schemas.push(TableSchemas {
+            table: relation.full_name(),
+            topic,
+            key,
+            value,
+        });
+    }
+    Ok(schemas)
+}
+
+async fn standing(registry: &Registry, subject: String, schema: &str) -> SubjectSchema {
+    let standing = registry.standing(&subject, schema).await;
+    SubjectSchema {
+        subject,
+        schema: schema.to_owned(),
+        standing,
+    }
+}
