@@ -4,6 +4,9 @@
 //! else it is null in `after`, and its column stands in `unchanged`. A column that is not part of the replica identity is
 //! null in `before`, and the schema's property `walferry.identity` says so.
 
+/// Changes that cannot be published.
+mod refused;
+
 use std::ops::Range;
 use std::sync::Arc;
 

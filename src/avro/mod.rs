@@ -16,6 +16,8 @@
 pub mod batch;
 /// Avro's binary encoding of longs, strings and bytes.
 mod binary;
+/// Rows that could not be published, as they were sent.
+pub mod dead_letter;
 /// Relation version → schemas and encoder.
 pub mod encoder;
 /// What can be wrong with a relation or a row.
@@ -39,6 +41,7 @@ mod source;
 mod tests;
 
 pub use batch::{Batch, Headers, MAX_HEADERS, Record};
+pub use dead_letter::{DeadLetter, DeadLetterEncoder, DoesNotFit, StoredLetter, Subject};
 pub use encoder::TableEncoder;
 pub use error::{BadRow, CompileError, Reason};
 pub use message::MessageEncoder;

@@ -120,7 +120,7 @@ impl<'a> Types<'a> {
     }
 }
 
-fn identity_name(identity: ReplicaIdentity) -> &'static str {
+pub(super) fn identity_name(identity: ReplicaIdentity) -> &'static str {
     match identity {
         ReplicaIdentity::Default => "default",
         ReplicaIdentity::Nothing => "nothing",

@@ -85,7 +85,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("postgres", "Where Postgres is."),
     ("replication", "The slot, the publication, and how they are read."),
     ("kafka", "Where Kafka is, and the topics."),
-    ("delivery", "Limits between Postgres and Kafka."),
+    (
+        "delivery",
+        "Limits between Postgres and Kafka, and rows that cannot pass.",
+    ),
     (
         "schema_registry",
         "Where the schema registry is, and how subjects are named.",
@@ -305,6 +308,19 @@ pub const KEYS: &[Key] = &[
         Kind::Size(64 << 10, 64 << 30),
         "64MiB",
         "Bytes handed to Kafka and not yet confirmed, at which reading from Postgres stops. It bounds the memory.",
+    ),
+    key(
+        "delivery.on_bad_row",
+        Kind::Choice(&["stop", "dead-letter"]),
+        "stop",
+        "What becomes of a row that cannot be converted or is too large for Kafka. stop: the pipeline stops, and names \
+         table and column. dead-letter: the row goes to the dead-letter topic as Postgres sent it, and the stream goes on.",
+    ),
+    key(
+        "delivery.dead_letter_topic",
+        Kind::Text,
+        "{name}.dead-letter",
+        "The topic of dead letters, one for all tables; created like the others, but to be kept for ever.",
     ),
     key(
         "schema_registry.url",

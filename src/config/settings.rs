@@ -179,11 +179,24 @@ pub enum Truncate {
     Skip,
 }
 
-/// Limits between the socket and Kafka.
+/// Limits between the socket and Kafka, and rows that cannot pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Bytes handed to Kafka and not yet confirmed, at which reading stops.
     pub max_in_flight: u64,
+    /// What becomes of a row that cannot be published.
+    pub on_bad_row: OnBadRow,
+    /// The topic of dead letters, with the pipeline's name in its place.
+    pub dead_letter_topic: String,
+}
+
+/// What becomes of a row that cannot be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnBadRow {
+    /// The pipeline stops.
+    Stop,
+    /// It goes to the dead-letter topic.
+    DeadLetter,
 }
 
 /// Where the schema registry is and how it is used.

@@ -104,7 +104,9 @@ fn a_name_is_enough() {
                 truncate: Truncate::Emit,
             },
             delivery: Delivery {
-                max_in_flight: 67_108_864
+                max_in_flight: 67_108_864,
+                on_bad_row: OnBadRow::Stop,
+                dead_letter_topic: "Web-Shop.dead-letter".to_owned(),
             },
             schema_registry: SchemaRegistry {
                 urls: vec!["http://127.0.0.1:8081".to_owned()],
@@ -144,7 +146,7 @@ fn every_key_is_read() {
          [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
          partitions = 12\nreplication_factor = 3\ntopic_config = {{ \"cleanup.policy\" = \"compact\" }}\n\
          properties = {{ \"linger.ms\" = 5, \"socket.keepalive.enable\" = true }}\ntombstones = false\ntruncate = \"skip\"\n\
-         [delivery]\nmax_in_flight = \"1GiB\"\n\
+         [delivery]\nmax_in_flight = \"1GiB\"\non_bad_row = \"dead-letter\"\ndead_letter_topic = \"lost.{{name}}\"\n\
          [schema_registry]\nurl = \"http://r1:8081/, https://r2\"\nusername = \"ru\"\npassword = \"rp\"\nssl_ca = \"/rca.pem\"\n\
          subject = \"record-name\"\nregister = false\n\
          [avro]\nenvelope = \"row\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
@@ -189,7 +191,11 @@ fn every_key_is_read() {
                 tombstones: false,
                 truncate: Truncate::Skip,
             },
-            delivery: Delivery { max_in_flight: 1 << 30 },
+            delivery: Delivery {
+                max_in_flight: 1 << 30,
+                on_bad_row: OnBadRow::DeadLetter,
+                dead_letter_topic: "lost.shop".to_owned(),
+            },
             schema_registry: SchemaRegistry {
                 urls: strings(&["http://r1:8081", "https://r2"]),
                 username: Some("ru".to_owned()),
@@ -216,6 +222,21 @@ fn every_key_is_read() {
             },
         }
     );
+}
+
+#[test]
+fn a_dead_letter_topic_is_one_for_all_tables_and_none_of_the_others() {
+    for (topic, problem) in [
+        (
+            "{name}.{table}",
+            "is no topic: {table} may not stand in it: it is one topic for all tables",
+        ),
+        ("{name}.message", "is the topic of logical messages"),
+        ("", "is no topic: Kafka takes no topic of the name \"\""),
+    ] {
+        let fault = only_fault(&format!("name = \"shop\"\n[delivery]\ndead_letter_topic = \"{topic}\""));
+        assert!(fault.contains(problem), "{fault}");
+    }
 }
 
 #[test]
@@ -359,7 +380,6 @@ fn a_key_of_a_feature_that_is_not_there_is_unknown() {
         "[replication]\nfailover = true",
         "[replication]\nspool_dir = \"\"",
         "[delivery]\nguarantee = \"exactly-once\"",
-        "[delivery]\non_bad_row = \"stop\"",
         "[avro]\ntypes = \"avro\"",
         "[avro]\nnullability = \"optional\"",
     ] {

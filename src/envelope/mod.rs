@@ -14,7 +14,9 @@ pub mod escape;
 /// The topic of a table.
 pub mod topic;
 
-pub use topic::{TopicError, TopicTemplate, TopicTemplateError, check_topic, message_topic, topic_name};
+pub use topic::{
+    TopicError, TopicTemplate, TopicTemplateError, check_topic, message_topic, pipeline_topic, topic_name,
+};
 
 /// What happened, in Debezium's letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -42,35 +42,44 @@ pub enum TopicTemplateError {
     /// `{schema}` and `{table}` touch, or what lies between them may be part of a name.
     #[error("a '.' must stand between {{schema}} and {{table}}, or two tables could share a topic")]
     NoDotBetween,
+    /// `{schema}` or `{table}`, in the name of a topic that all tables share.
+    #[error("{{{0}}} may not stand in it: it is one topic for all tables")]
+    NotOfATable(&'static str),
+}
+
+/// What a text is made of.
+fn parts(text: &str) -> Result<Vec<Part>, TopicTemplateError> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (literal, tail) = rest.find(['{', '}']).map_or((rest, ""), |at| rest.split_at(at));
+        if let Some(forbidden) = literal.chars().find(|character| !kafka_allows(*character)) {
+            return Err(TopicTemplateError::ForbiddenCharacter(forbidden));
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.to_owned()));
+        }
+        if tail.is_empty() {
+            break;
+        }
+        let end = tail.find('}').map_or(tail.len(), |at| at.saturating_add(1));
+        let (placeholder, after) = tail.split_at(end);
+        parts.push(match placeholder {
+            "{name}" => Part::Name,
+            "{schema}" => Part::Schema,
+            "{table}" => Part::Table,
+            other => return Err(TopicTemplateError::UnknownPlaceholder(other.to_owned())),
+        });
+        rest = after;
+    }
+    Ok(parts)
 }
 
 impl FromStr for TopicTemplate {
     type Err = TopicTemplateError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            let (literal, tail) = rest.find(['{', '}']).map_or((rest, ""), |at| rest.split_at(at));
-            if let Some(forbidden) = literal.chars().find(|character| !kafka_allows(*character)) {
-                return Err(TopicTemplateError::ForbiddenCharacter(forbidden));
-            }
-            if !literal.is_empty() {
-                parts.push(Part::Literal(literal.to_owned()));
-            }
-            if tail.is_empty() {
-                break;
-            }
-            let end = tail.find('}').map_or(tail.len(), |at| at.saturating_add(1));
-            let (placeholder, after) = tail.split_at(end);
-            parts.push(match placeholder {
-                "{name}" => Part::Name,
-                "{schema}" => Part::Schema,
-                "{table}" => Part::Table,
-                other => return Err(TopicTemplateError::UnknownPlaceholder(other.to_owned())),
-            });
-            rest = after;
-        }
+        let parts = parts(text)?;
         let only = |wanted: Part, name| {
             let mut places = parts
                 .iter()
@@ -139,6 +148,24 @@ fn topic_prefix(pipeline: &str) -> String {
 /// The topic of logical messages: `<pipeline>.message`.
 pub fn message_topic(pipeline: &str) -> String {
     topic_prefix(pipeline) + ".message"
+}
+
+/// The one topic that `{name}.dead-letter` or the like names. Whether Kafka takes a name of this length, [`check_topic`] says.
+///
+/// # Errors
+///
+/// A text that is no template, or names a table.
+pub fn pipeline_topic(template: &str, pipeline: &str) -> Result<String, TopicTemplateError> {
+    let mut topic = String::new();
+    for part in parts(template)? {
+        match part {
+            Part::Literal(literal) => topic.push_str(&literal),
+            Part::Name => topic.push_str(&topic_prefix(pipeline)),
+            Part::Schema => return Err(TopicTemplateError::NotOfATable("schema")),
+            Part::Table => return Err(TopicTemplateError::NotOfATable("table")),
+        }
+    }
+    Ok(topic)
 }
 
 /// Why Kafka takes no topic of this name.
@@ -229,6 +256,24 @@ mod tests {
             assert_eq!(text.parse::<TopicTemplate>(), Err(error), "{text}");
         }
         assert!("cdc-{schema}-x.{table}".parse::<TopicTemplate>().is_ok());
+    }
+
+    #[test]
+    fn a_topic_of_the_pipeline_names_no_table() {
+        use TopicTemplateError::*;
+        assert_eq!(
+            pipeline_topic("{name}.dead-letter", "eu.shop").unwrap(),
+            "eu.shop.dead-letter"
+        );
+        assert_eq!(pipeline_topic("lost", "shop").unwrap(), "lost");
+        for (text, error) in [
+            ("{name}.{table}", NotOfATable("table")),
+            ("{schema}", NotOfATable("schema")),
+            ("{nam}", UnknownPlaceholder("{nam}".into())),
+            ("dead letter", ForbiddenCharacter(' ')),
+        ] {
+            assert_eq!(pipeline_topic(text, "shop"), Err(error), "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
-use super::KafkaError;
+use super::limits::Refusals;
+use super::{KafkaError, size};
 use crate::progress::{Failure, OpenCommit, Ticket};
 
 /// Bytes charged for each record beside key, value and headers: librdkafka's own structure for it, the allocator's
@@ -119,6 +120,11 @@ pub(super) struct Context {
     log: Log,
     pub(super) in_flight: Ledger,
     pub(super) observer: Arc<dyn DeliveryObserver>,
+    refusals: Arc<Refusals>,
+    /// Which producer of those that share the refusals this is.
+    number: u64,
+    /// Whether each record is a batch of its own.
+    alone: bool,
     delivered_records: AtomicU64,
     delivered_bytes: AtomicU64,
     down: AtomicBool,
@@ -128,8 +134,17 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(observer: Arc<dyn DeliveryObserver>, max_in_flight: u64) -> Self {
+    pub(super) fn new(
+        observer: Arc<dyn DeliveryObserver>,
+        max_in_flight: u64,
+        refusals: Arc<Refusals>,
+        number: u64,
+        alone: bool,
+    ) -> Self {
         Context {
+            refusals,
+            number,
+            alone,
             log: Log::default(),
             in_flight: Ledger::new(max_in_flight),
             observer,
@@ -192,23 +207,29 @@ pub(super) fn failure_kind(code: Option<RDKafkaErrorCode>) -> &'static str {
     }
 }
 
-/// Whether the record may be taken when it is sent again, by another producer: one that is too large or not allowed will
-/// not be. A topic that was deleted is made again by the next producer, or is missed by it with a clear error.
+/// Whether the record may be taken when it is sent again, by another producer: one that is not allowed will not be. Of a batch that
+/// is too large all records but one may be, and the next producer knows which. A topic that was deleted is made again by the next
+/// producer, or is missed by it with a clear error.
 fn failure(kind: &'static str, reason: String) -> Failure {
     match kind {
-        "too_large" | "authorization" => Failure::Final(reason),
+        "authorization" => Failure::Final(reason),
         _ => Failure::Passing(reason),
     }
 }
 
-fn size(message: &BorrowedMessage<'_>) -> usize {
-    let headers = message.headers().map_or(0, |headers| {
-        let sizes = headers
+/// Bytes of names and values.
+fn headers<'a>(message: &'a BorrowedMessage<'_>) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let headers = message.headers().into_iter();
+    headers.flat_map(|headers| {
+        headers
             .iter()
-            .map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len));
-        sizes.sum()
-    });
-    message.key_len() + message.payload_len() + headers
+            .map(|header| (header.key.len(), header.value.map_or(0, <[u8]>::len)))
+    })
+}
+
+fn size(message: &BorrowedMessage<'_>) -> usize {
+    let headers = headers(message).map(|(name, value)| name + value);
+    message.key_len() + message.payload_len() + headers.sum::<usize>()
 }
 
 impl ProducerContext<NoCustomPartitioner> for Context {
@@ -238,6 +259,10 @@ impl ProducerContext<NoCustomPartitioner> for Context {
                     message.topic(),
                     message.partition(),
                 );
+                if kind == "too_large" {
+                    let size = size::batch_of_one(message.key_len(), message.payload_len(), headers(message));
+                    self.refusals.note(self.number, self.alone, message.topic(), size);
+                }
                 ticket.failed(failure(kind, reason));
                 self.observer.failed(kind);
                 size

@@ -92,6 +92,18 @@ pub enum KafkaError {
         /// The topic.
         topic: String,
     },
+    /// A topic for dead letters that is compacted: of several letters for one key only the last would stay.
+    #[error("topic {topic} is compacted, and dead letters would be lost in it")]
+    Compacted {
+        /// The topic.
+        topic: String,
+    },
+    /// The configuration of a topic or a broker could not be asked for.
+    #[error("kafka did not answer a request for the configuration of a topic or broker: {reason}")]
+    Description {
+        /// What librdkafka says.
+        reason: String,
+    },
     /// The runtime is shutting down.
     #[error("the request was given up, since the process is stopping")]
     Stopping,
@@ -131,7 +143,7 @@ impl KafkaError {
     /// Whether the same may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            KafkaError::Metadata { .. } | KafkaError::TopicHidden { .. } => true,
+            KafkaError::Metadata { .. } | KafkaError::TopicHidden { .. } | KafkaError::Description { .. } => true,
             KafkaError::TopicCreation { code, .. } => !is_definite(*code),
             _ => false,
         }
@@ -155,6 +167,9 @@ impl KafkaError {
             KafkaError::TopicName { .. } => "Change kafka.topic or name: at most 249 of a-z A-Z 0-9 . _ - are taken.",
             KafkaError::TopicMissing { .. } => {
                 "Create it, or set kafka.create_topics = true; if it exists, grant this user DESCRIBE and WRITE on it."
+            }
+            KafkaError::Compacted { .. } => {
+                "Set its cleanup.policy to delete, or choose another delivery.dead_letter_topic."
             }
             KafkaError::TopicHidden { .. } => "Grant this user DESCRIBE and WRITE on it.",
             KafkaError::TopicCreation { code, .. } => match code {
@@ -224,8 +239,8 @@ pub enum SendErrorKind {
     /// The record is larger than `message.max.bytes`.
     #[error("{size} bytes are more than message.max.bytes allows")]
     TooLarge {
-        /// Bytes of key, value and headers.
-        size: usize,
+        /// Bytes of the record, with all that Kafka adds.
+        size: u64,
     },
     /// The producer has failed for good.
     #[error("{reason}")]
@@ -267,7 +282,7 @@ impl SendErrorKind {
     pub fn hint(&self) -> Option<String> {
         match self {
             SendErrorKind::TooLarge { .. } => Some(
-                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic with it; both must stay \
+                "Raise max.message.bytes of the topic, and message.max.bytes in kafka.properties where it is set; both must stay \
                  below the brokers' socket.request.max.bytes."
                     .to_owned(),
             ),

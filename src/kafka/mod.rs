@@ -14,28 +14,33 @@
 
 mod context;
 mod error;
+mod limits;
 mod properties;
+mod running;
+mod size;
 #[cfg(test)]
 mod tests;
 mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
+use rdkafka::producer::{BaseProducer, BaseRecord};
 
 use crate::progress::Ticket;
 use context::Context;
 pub use context::{DeliveryObserver, InFlight, RECORD_OVERHEAD};
 pub use error::{KafkaError, SendError, SendErrorKind};
+pub use limits::Refusals;
+use properties::Shape;
 pub use properties::refused_property;
+use running::{Running, fatal_reason};
+pub use size::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
+pub use topics::TopicUse;
 use topics::Topics;
 
 /// How to reach the cluster, and what to make of it.
@@ -98,6 +103,13 @@ impl OutRecord<'_> {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + headers.sum::<usize>()
     }
+
+    /// Bytes of the uncompressed batch that holds this record alone: what the limits of topics and brokers are about.
+    pub fn batch_size(&self) -> u64 {
+        let headers = self.headers.iter().map(|(name, value)| (name.len(), value.len()));
+        let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+        size::batch_of_one(length(self.key), length(self.value), headers)
+    }
 }
 
 /// What [`Producer::probe`] saw.
@@ -118,10 +130,14 @@ type Native = BaseProducer<Context>;
 /// Dropping it purges what is queued and fails those tickets, within a few seconds and on its own thread; call
 /// [`Producer::flush`] first to wait for deliveries.
 pub struct Producer {
-    native: Arc<Native>,
+    settings: KafkaSettings,
+    observer: Arc<dyn DeliveryObserver>,
+    refusals: Arc<Refusals>,
+    number: u64,
+    alone: bool,
     topics: Topics,
-    stop: Arc<AtomicBool>,
-    poller: Option<JoinHandle<()>>,
+    /// Replaced, while nothing is in flight, by one that takes larger records or makes smaller batches.
+    running: RwLock<Arc<Running>>,
 }
 
 impl fmt::Debug for Producer {
@@ -138,50 +154,132 @@ impl Producer {
     /// # Errors
     /// A property that is refused, unknown or has a value that cannot be.
     pub fn new(settings: &KafkaSettings, observer: Arc<dyn DeliveryObserver>) -> Result<Self, KafkaError> {
-        let config = properties::producer_config(settings)?;
-        let context = Context::new(observer, settings.max_in_flight);
-        let native = Native::from_config_and_context(&config, context).map_err(KafkaError::from_client)?;
-        let native = Arc::new(native);
-        let stop = Arc::new(AtomicBool::new(false));
-        let poller = std::thread::Builder::new().name("kafka-deliveries".to_owned());
-        let poller = poller.spawn({
-            let (native, stop) = (native.clone(), stop.clone());
-            move || poll(&native, &stop)
-        });
-        let poller = poller.map_err(|source| KafkaError::Thread { source })?;
+        Self::with_refusals(settings, observer, Arc::default())
+    }
+
+    /// The same, for one that comes after another: it knows what was refused to that.
+    ///
+    /// # Errors
+    /// Those of [`Producer::new`].
+    pub fn with_refusals(
+        settings: &KafkaSettings,
+        observer: Arc<dyn DeliveryObserver>,
+        refusals: Arc<Refusals>,
+    ) -> Result<Self, KafkaError> {
+        let (number, alone) = refusals.begin();
+        if alone {
+            tracing::warn!(
+                "kafka refused records as too large in spite of the limits that it shows; each is sent alone now"
+            );
+        }
+        let topics = Topics::new(settings)?;
+        let shape = Shape::first(settings, alone);
+        let context = Context::new(
+            observer.clone(),
+            settings.max_in_flight,
+            refusals.clone(),
+            number,
+            alone,
+        );
+        let running = Running::start(settings, shape, context)?;
         Ok(Producer {
-            topics: Topics::new(settings)?,
-            native,
-            stop,
-            poller: Some(poller),
+            settings: settings.clone(),
+            observer,
+            refusals,
+            number,
+            alone,
+            topics,
+            running: RwLock::new(Arc::new(running)),
         })
     }
 
-    fn context(&self) -> &Context {
-        self.native.client().context()
+    /// What was refused as too large, for the producer that comes after this one.
+    pub fn refusals(&self) -> Arc<Refusals> {
+        self.refusals.clone()
     }
 
-    /// Sees to it that the topic exists: looks, and creates it where it is missing and `create_topics` is set.
+    fn running(&self) -> Arc<Running> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sees to it that the topic exists: looks, and creates it where it is missing and `create_topics` is set. Then sees to it that no
+    /// batch is larger than it takes.
     ///
     /// Waits as long as it takes for a cluster that is away; each failed try goes to the observer. A topic that was
-    /// seen once is not looked for again.
+    /// seen once is not looked for again. Gives the largest record that it takes ([`OutRecord::batch_size`]).
     ///
     /// # Errors
     /// Only what trying again does not mend: [`KafkaError::is_transient`] is false for all of them.
-    pub async fn ensure_topic(&self, topic: &str) -> Result<(), KafkaError> {
-        self.topics.ensure(&self.native, topic).await
+    pub async fn ensure_topic(&self, topic: &str, purpose: TopicUse) -> Result<u64, KafkaError> {
+        let native = self.running().native.clone();
+        self.topics.ensure(&native, topic, purpose).await?;
+        let limit = self.limit(topic);
+        self.reshape(|shape| shape.with_batches_below(limit)).await?;
+        Ok(limit)
+    }
+
+    /// The largest record that a topic takes, asked for again unless that was just done: it may have been raised.
+    pub async fn current_limit(&self, topic: &str) -> u64 {
+        let native = self.running().native.clone();
+        self.topics.ask_again(&native, topic).await;
+        self.limit(topic)
+    }
+
+    fn limit(&self, topic: &str) -> u64 {
+        let names = topic.len() as u64 + self.settings.client_id.len() as u64;
+        limits::largest(
+            self.topics.configured(topic),
+            properties::user_limit(&self.settings),
+            self.refusals.smallest(topic),
+            names,
+        )
+    }
+
+    /// Records up to this size are taken by every producer; for a larger one [`make_room`](Producer::make_room) is
+    /// called first.
+    pub const ROOMY: u64 = properties::FIRST_RECORD;
+
+    /// Sees to it that a record of this size is taken. Where librdkafka's own limit is lower, all that is in flight is waited
+    /// for, and a new one with a higher limit goes on: a high limit from the start would cost memory with every batch.
+    ///
+    /// # Errors
+    /// Those of [`Producer::new`].
+    pub async fn make_room(&self, size: u64) -> Result<(), KafkaError> {
+        self.reshape(|shape| shape.with_records_up_to(size)).await
+    }
+
+    async fn reshape(&self, change: impl FnOnce(Shape) -> Shape) -> Result<(), KafkaError> {
+        let before = self.running();
+        let shape = change(before.shape);
+        if shape == before.shape {
+            return Ok(());
+        }
+        tracing::debug!(?shape, "a producer of another shape takes over");
+        before.context().in_flight.empty().await;
+        let (settings, observer, refusals) = (self.settings.clone(), self.observer.clone(), self.refusals.clone());
+        let (number, alone) = (self.number, self.alone);
+        // The thread of the one that goes is waited for.
+        let started = tokio::task::spawn_blocking(move || {
+            let context = Context::new(observer, settings.max_in_flight, refusals, number, alone);
+            Running::start(&settings, shape, context).map(Arc::new)
+        });
+        let started = started.await.map_err(|_| KafkaError::Stopping)??;
+        *self.running.write().unwrap_or_else(PoisonError::into_inner) = started;
+        let _ = tokio::task::spawn_blocking(move || drop(before)).await;
+        Ok(())
     }
 
     /// Whether less than `max_in_flight` is in flight.
     pub fn has_capacity(&self) -> bool {
-        self.context().in_flight.has_capacity()
+        self.running().context().in_flight.has_capacity()
     }
 
     /// Returns at once while there is capacity; otherwise when deliveries have brought what is in flight an eighth
     /// below the limit, so that the caller does not wake for every single one.
     pub async fn capacity(&self) {
-        if !self.has_capacity() {
-            self.context().in_flight.below_low_water().await;
+        let running = self.running();
+        if !running.context().in_flight.has_capacity() {
+            running.context().in_flight.below_low_water().await;
         }
     }
 
@@ -191,7 +289,8 @@ impl Producer {
     /// # Errors
     /// The record was not taken; the error gives the ticket back, which must still be resolved.
     pub fn send(&self, topic: &str, record: &OutRecord<'_>, ticket: Ticket) -> Result<(), SendError> {
-        let context = self.context();
+        let running = self.running();
+        let context = running.context();
         let mut out: BaseRecord<'_, [u8], [u8], _> = BaseRecord::with_opaque_to(topic, ticket.into_shared());
         out.key = record.key;
         out.payload = record.value;
@@ -211,16 +310,18 @@ impl Producer {
         let size = record.size();
         // Before the record is handed over: its delivery report may come before `send` is back.
         context.in_flight.charge(size);
-        match self.native.send(out) {
+        match running.native.send(out) {
             Ok(()) => Ok(()),
             Err((error, out)) => {
                 context.in_flight.release(size);
                 let ticket = Ticket::from_shared(out.delivery_opaque);
                 let kind = match error.rdkafka_error_code() {
                     Some(RDKafkaErrorCode::QueueFull) => SendErrorKind::QueueFull,
-                    Some(RDKafkaErrorCode::MessageSizeTooLarge) => SendErrorKind::TooLarge { size },
+                    Some(RDKafkaErrorCode::MessageSizeTooLarge) => SendErrorKind::TooLarge {
+                        size: record.batch_size(),
+                    },
                     Some(RDKafkaErrorCode::Fatal) => SendErrorKind::Fatal {
-                        reason: fatal_reason(&self.native).unwrap_or_default(),
+                        reason: fatal_reason(&running.native).unwrap_or_default(),
                     },
                     _ => SendErrorKind::Refused { source: error },
                 };
@@ -235,12 +336,13 @@ impl Producer {
 
     /// Records and bytes handed over and not yet confirmed.
     pub fn in_flight(&self) -> InFlight {
-        self.context().in_flight.now()
+        self.running().context().in_flight.now()
     }
 
     /// Waits until everything is resolved, delivered or failed, at most `timeout`; whether it is.
     pub async fn flush(&self, timeout: Duration) -> bool {
-        tokio::time::timeout(timeout, self.context().in_flight.empty())
+        let running = self.running();
+        tokio::time::timeout(timeout, running.context().in_flight.empty())
             .await
             .is_ok()
     }
@@ -250,53 +352,6 @@ impl Producer {
     /// # Errors
     /// No answer within ten seconds.
     pub async fn probe(&self) -> Result<ClusterInfo, KafkaError> {
-        topics::probe(&self.native).await
+        topics::probe(&self.running().native).await
     }
-}
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(poller) = self.poller.take() {
-            // It cannot panic but by a fault of an observer, which has been reported by then.
-            let _ = poller.join();
-        }
-    }
-}
-
-/// How long one turn of the polling thread lasts; events are handled as they come, counters go out once a turn.
-const TURN: Duration = Duration::from_millis(100);
-/// Time for the broker threads to hand back what was purged. They do it at once, unless they wait for name resolution.
-const PURGE_LIMIT: Duration = Duration::from_secs(5);
-/// While no broker answers, how often one is asked, since an idle producer would not notice that it is back.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-
-fn fatal_reason(native: &Native) -> Option<String> {
-    let (code, reason) = native.client().fatal_error()?;
-    Some(format!("{reason} ({code:?})"))
-}
-
-fn poll(native: &Native, stop: &AtomicBool) {
-    let context = native.client().context();
-    let mut asked = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        native.poll(TURN);
-        context.report();
-        // The error event does not tell a fatal error from a passing one.
-        if let Some(reason) = fatal_reason(native) {
-            context.fatal(&reason);
-        }
-        if context.brokers_are_down() && asked.elapsed() >= PROBE_INTERVAL {
-            if native.client().fetch_metadata(None, Duration::from_millis(500)).is_ok() {
-                context.brokers_answer();
-            }
-            asked = Instant::now();
-        }
-    }
-    native.purge(PurgeConfig::default().queue().inflight());
-    let purged = Instant::now();
-    while context.in_flight.now().records > 0 && purged.elapsed() < PURGE_LIMIT {
-        native.poll(Duration::from_millis(10));
-    }
-    context.report();
 }

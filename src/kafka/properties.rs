@@ -2,6 +2,7 @@
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 
+use super::limits::LARGEST;
 use super::{KafkaError, KafkaSettings};
 
 /// What no user may set, and why. Aliases are listed with their properties: librdkafka takes either.
@@ -84,7 +85,6 @@ pub fn refused_property(key: &str) -> Option<&'static str> {
 const DEFAULTS: &[(&[&str], &str)] = &[
     (&["compression.type", "compression.codec"], "lz4"),
     (&["linger.ms", "queue.buffering.max.ms"], "5"),
-    (&["batch.size"], "1000000"),
     // A broker that vanishes without a word is noticed also on a connection that only waits.
     (&["socket.keepalive.enable"], "true"),
 ];
@@ -124,7 +124,56 @@ pub(super) fn connection_config(settings: &KafkaSettings) -> Result<ClientConfig
     Ok(config)
 }
 
-pub(super) fn producer_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
+/// Records up to this size are taken by every producer: what a topic takes where nobody has configured anything.
+pub(super) const FIRST_RECORD: u64 = 1_048_588;
+
+/// The user's own bound on a record.
+pub(super) fn user_limit(settings: &KafkaSettings) -> Option<u64> {
+    settings.properties.get("message.max.bytes")?.parse().ok()
+}
+
+/// What bounds records and batches in librdkafka, which has one of each for all topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// `message.max.bytes`: never less than a record that is handed over.
+    record: u64,
+    /// `batch.size`: never more than a topic takes.
+    batch: u64,
+    /// Whether each record is a batch of its own.
+    alone: bool,
+}
+
+impl Shape {
+    pub(super) fn first(settings: &KafkaSettings, alone: bool) -> Self {
+        let batch = settings.properties.get("batch.size");
+        Shape {
+            record: FIRST_RECORD,
+            // A text that is no number is for librdkafka to refuse.
+            batch: batch.and_then(|text| text.parse().ok()).unwrap_or(1_000_000),
+            alone,
+        }
+    }
+
+    pub(super) fn with_batches_below(self, limit: u64) -> Self {
+        Shape {
+            batch: self.batch.min(limit.max(1)),
+            ..self
+        }
+    }
+
+    /// In steps: each of them costs a pause.
+    pub(super) fn with_records_up_to(self, size: u64) -> Self {
+        match size <= self.record {
+            true => self,
+            false => Shape {
+                record: size.next_power_of_two().min(LARGEST),
+                ..self
+            },
+        }
+    }
+}
+
+pub(super) fn producer_config(settings: &KafkaSettings, shape: Shape) -> Result<ClientConfig, KafkaError> {
     let mut config = connection_config(settings)?;
     for (keys, value) in DEFAULTS {
         if let Some(key) = keys
@@ -137,6 +186,19 @@ pub(super) fn producer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
     for (key, value) in OWNED {
         config.set(*key, *value);
     }
+    // What librdkafka would not take of the user's is left for it to refuse.
+    for (key, value, takes) in [
+        ("message.max.bytes", shape.record, 1_000..=LARGEST),
+        ("batch.size", shape.batch, 1..=i32::MAX as u64),
+    ] {
+        let written = settings.properties.get(key);
+        if written.is_none_or(|text| text.parse().is_ok_and(|number| takes.contains(&number))) {
+            config.set(key, value.to_string());
+        }
+    }
+    if shape.alone {
+        config.set("batch.num.messages", "1");
+    }
     Ok(config)
 }
 
@@ -144,6 +206,10 @@ pub(super) fn producer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
 mod tests {
     use super::super::tests::settings;
     use super::*;
+
+    fn config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
+        producer_config(settings, Shape::first(settings, false))
+    }
 
     #[test]
     fn what_walferry_sets_is_refused_under_either_name() {
@@ -163,7 +229,7 @@ mod tests {
         let mut settings = settings("127.0.0.1:1");
         settings.properties.insert("acks".into(), "1".into());
         assert_eq!(
-            producer_config(&settings).unwrap_err().to_string(),
+            config(&settings).unwrap_err().to_string(),
             "kafka property acks is walferry's own: a position is acknowledged only when all in-sync replicas have the \
              record"
         );
@@ -172,9 +238,9 @@ mod tests {
     #[test]
     fn a_default_gives_way_also_to_its_alias() {
         let mut settings = settings("127.0.0.1:1");
-        assert_eq!(producer_config(&settings).unwrap().get("compression.type"), Some("lz4"));
+        assert_eq!(config(&settings).unwrap().get("compression.type"), Some("lz4"));
         settings.properties.insert("compression.codec".into(), "zstd".into());
-        let config = producer_config(&settings).unwrap();
+        let config = config(&settings).unwrap();
         assert_eq!(
             (config.get("compression.type"), config.get("compression.codec")),
             (None, Some("zstd"))
@@ -183,9 +249,38 @@ mod tests {
 
     #[test]
     fn librdkafka_accepts_every_property_that_is_set() {
-        producer_config(&settings("127.0.0.1:1"))
-            .unwrap()
-            .create_native_config()
-            .unwrap();
+        let settings = settings("127.0.0.1:1");
+        for shape in [
+            Shape::first(&settings, false),
+            Shape::first(&settings, true)
+                .with_batches_below(0)
+                .with_records_up_to(LARGEST),
+        ] {
+            let config = producer_config(&settings, shape).unwrap();
+            config.create_native_config().unwrap();
+        }
+    }
+
+    #[test]
+    fn records_and_batches_are_bounded_by_what_topics_take_and_the_user_may_say_less() {
+        let bounds = |shape: Shape, settings: &KafkaSettings| {
+            let config = producer_config(settings, shape).unwrap();
+            ["message.max.bytes", "batch.size", "batch.num.messages"].map(|key| config.get(key).map(str::to_owned))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let mut settings = settings("127.0.0.1:1");
+        let shape = Shape::first(&settings, false);
+        assert_eq!(bounds(shape, &settings), [some("1048588"), some("1000000"), None]);
+        let shape = shape.with_batches_below(5_000).with_batches_below(6_000);
+        let shape = shape.with_records_up_to(1_048_588).with_records_up_to(1_048_589);
+        assert_eq!(bounds(shape, &settings), [some("2097152"), some("5000"), None]);
+        settings.properties.insert("batch.size".into(), "70000".into());
+        settings.properties.insert("message.max.bytes".into(), "3000".into());
+        assert_eq!(user_limit(&settings), Some(3_000));
+        let shape = Shape::first(&settings, true).with_batches_below(80_000);
+        assert_eq!(bounds(shape, &settings), [some("1048588"), some("70000"), some("1")]);
+        settings.properties.insert("message.max.bytes".into(), "999".into());
+        let error = config(&settings).unwrap().create_native_config().err().unwrap();
+        assert!(error.to_string().contains("message.max.bytes"), "{error}");
     }
 }

@@ -169,7 +169,7 @@ fn record<'a>(key: &'a str, value: &'a str) -> OutRecord<'a> {
 #[tokio::test]
 async fn the_confirmed_lsn_follows_the_deliveries() {
     let bench = Bench::new(&[("t", 4)], |_| ());
-    bench.producer.ensure_topic("t").await.unwrap();
+    bench.producer.ensure_topic("t", TopicUse::Table).await.unwrap();
     let transaction = bench.begin();
     for n in 0..1000 {
         let key = n.to_string();
@@ -336,12 +336,12 @@ async fn a_record_over_the_limit_gives_its_ticket_back() {
         .send("t", &record("k", &value), transaction.ticket())
         .unwrap_err();
     assert!(
-        matches!(error.kind, SendErrorKind::TooLarge { size: 1_100_001 }),
+        matches!(error.kind, SendErrorKind::TooLarge { size: 1_100_075 }),
         "{error}"
     );
     assert_eq!(
         error.to_string(),
-        "kafka producer did not take a record for topic t: 1100001 bytes are more than message.max.bytes allows"
+        "kafka producer did not take a record for topic t: 1100075 bytes are more than message.max.bytes allows"
     );
     assert_eq!(bench.producer.in_flight(), InFlight::default());
     error.ticket.failed(Failure::Final("too large".into()));
@@ -447,7 +447,7 @@ async fn a_dropped_producer_fails_what_was_not_delivered() {
 #[tokio::test]
 async fn brokers_that_go_and_come_back_are_noticed_without_traffic() {
     let bench = Bench::new(&[("t", 1)], |_| ());
-    bench.producer.ensure_topic("t").await.unwrap();
+    bench.producer.ensure_topic("t", TopicUse::Table).await.unwrap();
     for broker in 1..=3 {
         bench.cluster.broker_down(broker).unwrap();
     }
@@ -461,7 +461,11 @@ async fn brokers_that_go_and_come_back_are_noticed_without_traffic() {
 #[tokio::test]
 async fn a_missing_topic_is_an_error_that_names_it_and_is_not_created() {
     let bench = Bench::new(&[("other", 1)], |_| ());
-    let error = bench.producer.ensure_topic("shop.public.orders").await.unwrap_err();
+    let error = bench
+        .producer
+        .ensure_topic("shop.public.orders", TopicUse::Table)
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "topic shop.public.orders does not exist, or this user may not see it"
@@ -470,7 +474,7 @@ async fn a_missing_topic_is_an_error_that_names_it_and_is_not_created() {
     let info = bench.producer.probe().await.unwrap();
     assert_eq!(info.topics.into_iter().collect::<Vec<_>>(), ["other"]);
     assert_eq!(info.brokers.len(), 3);
-    bench.producer.ensure_topic("other").await.unwrap();
+    bench.producer.ensure_topic("other", TopicUse::Table).await.unwrap();
 }
 
 #[tokio::test]
@@ -485,7 +489,7 @@ async fn a_cluster_that_is_away_is_waited_for() {
             bench.cluster.broker_up(broker).unwrap();
         }
     };
-    let (ensured, ()) = tokio::join!(bench.producer.ensure_topic("t"), comes_back);
+    let (ensured, ()) = tokio::join!(bench.producer.ensure_topic("t", TopicUse::Table), comes_back);
     ensured.unwrap();
 }
 
@@ -493,7 +497,7 @@ async fn a_cluster_that_is_away_is_waited_for() {
 async fn a_name_that_no_topic_can_have_is_refused_before_kafka_is_asked() {
     let bench = Bench::new(&[], |settings| settings.bootstrap_servers = "127.0.0.1:1".to_owned());
     for name in ["", ".", "..", "a b", "größe", "a/b", &"x".repeat(250)] {
-        let error = bench.producer.ensure_topic(name).await.unwrap_err();
+        let error = bench.producer.ensure_topic(name, TopicUse::Table).await.unwrap_err();
         assert!(matches!(error, KafkaError::TopicName { .. }), "{error}");
     }
 }
@@ -521,7 +525,7 @@ fn a_producer_can_be_shared_and_its_futures_moved_between_threads() {
     fn moved<T: Send>(_: T) {}
     let producer = Producer::new(&settings("127.0.0.1:1"), Arc::new(Seen::default())).unwrap();
     shared(&producer);
-    moved(producer.ensure_topic("t"));
+    moved(producer.ensure_topic("t", TopicUse::Table));
     moved(producer.capacity());
     moved(producer.flush(Duration::ZERO));
     moved(producer.probe());

@@ -3,11 +3,14 @@
 //! Whether a topic exists is read from the list of all topics, never asked for by name: brokers with
 //! `auto.create.topics.enable` would create it by that, with their own settings.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use futures_util::future::join_all;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigEntry, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::metadata::Metadata;
@@ -15,6 +18,7 @@ use rdkafka::producer::Producer as _;
 use tokio::sync::OnceCell;
 
 use super::context::AdminContext;
+use super::limits::Configured;
 use super::{ClusterInfo, KafkaError, KafkaSettings, Native, properties};
 
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,8 +28,36 @@ const CREATION_TIMEOUT: Duration = Duration::from_secs(15);
 const VISIBLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A topic that is missing and not to be created is looked for once more after this: the broker asked may lag.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// How long a topic or a broker may take to show its configuration.
+const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between questions for the configuration of a topic that is not shown, which is also so for who may not see it.
+const SETTLING: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
+/// Limits that were asked for this short a time ago are not asked for again.
+const ASKED_LATELY: Duration = Duration::from_secs(5);
+/// The brokers' own limits change when they are configured anew, and are the same for every topic.
+const BROKERS_ASKED_LATELY: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What a topic is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicUse {
+    /// The changes of a table, or logical messages.
+    Table,
+    /// Rows that could not be published. Nothing may be compacted away there, nor expire: it is all that there is of them.
+    DeadLetters,
+}
+
+/// Of a created topic of dead letters, over the configuration of all topics.
+const DEAD_LETTERS: &[(&str, &str)] = &[
+    ("cleanup.policy", "delete"),
+    ("retention.ms", "-1"),
+    ("retention.bytes", "-1"),
+];
+
+/// `max.message.bytes` of a created topic of dead letters, unless that of all topics is given: a letter is larger than the
+/// row that was too large for its own topic.
+const LETTER_BYTES: &str = "100000000";
 
 pub(super) struct Topics {
     create: bool,
@@ -36,6 +68,17 @@ pub(super) struct Topics {
     /// Made when the first topic is missing, and kept: the futures of one that is dropped may never resolve.
     admin: OnceCell<AdminClient<AdminContext>>,
     known: Mutex<HashSet<String>>,
+    /// The brokers by their ids, as they were last listed.
+    brokers: Mutex<BTreeSet<i32>>,
+    limits: Mutex<HashMap<String, Described>>,
+    broker_limits: Mutex<Option<Described>>,
+}
+
+/// What was found out of a topic's limits, and when.
+#[derive(Debug, Clone, Copy)]
+struct Described {
+    configured: Configured,
+    at: Instant,
 }
 
 impl Topics {
@@ -48,17 +91,20 @@ impl Topics {
             connection: properties::connection_config(settings)?,
             admin: OnceCell::new(),
             known: Mutex::default(),
+            brokers: Mutex::default(),
+            limits: Mutex::default(),
+            broker_limits: Mutex::default(),
         })
     }
 
-    pub(super) async fn ensure(&self, native: &Arc<Native>, topic: &str) -> Result<(), KafkaError> {
-        if self.is_known(topic) {
+    pub(super) async fn ensure(&self, native: &Arc<Native>, topic: &str, purpose: TopicUse) -> Result<(), KafkaError> {
+        if self.described(topic).is_some() {
             return Ok(());
         }
         check_name(topic)?;
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.attempt(native, topic).await {
+            match self.attempt(native, topic, purpose).await {
                 Err(error) if error.is_transient() => {
                     native.client().context().observer.topic_retry(topic, &error);
                     tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
@@ -70,21 +116,26 @@ impl Topics {
     }
 
     fn is_known(&self, topic: &str) -> bool {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(topic)
+        lock(&self.known).contains(topic)
     }
 
     /// Whether the cluster lists the topic; all that it lists is remembered.
     async fn look(&self, native: &Arc<Native>, topic: &str) -> Result<bool, KafkaError> {
         let metadata = metadata(native, METADATA_TIMEOUT).await?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *lock(&self.brokers) = metadata.brokers().iter().map(|broker| broker.id()).collect();
+        let mut known = lock(&self.known);
         known.extend(names(&metadata));
         Ok(known.contains(topic))
     }
 
-    async fn attempt(&self, native: &Arc<Native>, topic: &str) -> Result<(), KafkaError> {
+    async fn attempt(&self, native: &Arc<Native>, topic: &str, purpose: TopicUse) -> Result<(), KafkaError> {
+        if !self.is_known(topic) {
+            self.find(native, topic, purpose).await?;
+        }
+        self.describe(topic, purpose).await
+    }
+
+    async fn find(&self, native: &Arc<Native>, topic: &str, purpose: TopicUse) -> Result<(), KafkaError> {
         if self.look(native, topic).await? {
             return Ok(());
         }
@@ -97,7 +148,7 @@ impl Topics {
                 }),
             };
         }
-        if self.create(topic).await? {
+        if self.create_for(topic, purpose).await? {
             tracing::info!(topic, partitions = self.partitions, "topic created");
         }
         let created = Instant::now();
@@ -114,24 +165,45 @@ impl Topics {
         })
     }
 
+    async fn create_for(&self, topic: &str, purpose: TopicUse) -> Result<bool, KafkaError> {
+        let mut config = self.config.clone();
+        if purpose == TopicUse::Table {
+            return self.create(topic, config).await;
+        }
+        config.extend(
+            DEAD_LETTERS
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+        );
+        if config.contains_key("max.message.bytes") {
+            return self.create(topic, config).await;
+        }
+        let mut large = config.clone();
+        large.insert("max.message.bytes".to_owned(), LETTER_BYTES.to_owned());
+        match self.create(topic, large).await {
+            // A cluster whose operators allow no such size: letters are cut to what it takes.
+            Err(KafkaError::TopicCreation {
+                code: RDKafkaErrorCode::InvalidConfig | RDKafkaErrorCode::PolicyViolation,
+                ..
+            }) => self.create(topic, config).await,
+            settled => settled,
+        }
+    }
+
     /// Whether it was this call that created it.
-    async fn create(&self, topic: &str) -> Result<bool, KafkaError> {
+    async fn create(&self, topic: &str, config: BTreeMap<String, String>) -> Result<bool, KafkaError> {
+        let refused = |code| self.refused(topic, &config, code);
         let request_failed = |error| match error {
             // The binding's own `rdkafka_error_code` does not know this one.
-            rdkafka::error::KafkaError::AdminOp(code) => self.refused(topic, code),
+            rdkafka::error::KafkaError::AdminOp(code) => refused(code),
             other => KafkaError::TopicRequest {
                 topic: topic.to_owned(),
                 reason: other.to_string(),
             },
         };
-        let admin = self.admin.get_or_try_init(async || {
-            AdminClient::from_config_and_context(&self.connection, AdminContext::default())
-                .map_err(KafkaError::from_client)
-        });
-        let admin = admin.await?;
+        let admin = self.admin().await?;
         let mut new = NewTopic::new(topic, self.partitions, TopicReplication::Fixed(self.replication_factor));
-        new.config = self
-            .config
+        new.config = config
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
@@ -140,25 +212,183 @@ impl Topics {
             .operation_timeout(Some(CREATION_TIMEOUT));
         let limit = CREATION_TIMEOUT + Duration::from_secs(5);
         let Ok(results) = tokio::time::timeout(limit, admin.create_topics([&new], &options)).await else {
-            return Err(self.refused(topic, RDKafkaErrorCode::OperationTimedOut));
+            return Err(refused(RDKafkaErrorCode::OperationTimedOut));
         };
         match results.map_err(request_failed)?.into_iter().next() {
             Some(Ok(_)) => Ok(true),
             Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(false),
-            Some(Err((_, code))) => Err(self.refused(topic, code)),
-            None => Err(self.refused(topic, RDKafkaErrorCode::BadMessage)),
+            Some(Err((_, code))) => Err(refused(code)),
+            None => Err(refused(RDKafkaErrorCode::BadMessage)),
         }
     }
 
-    fn refused(&self, topic: &str, code: RDKafkaErrorCode) -> KafkaError {
+    async fn admin(&self) -> Result<&AdminClient<AdminContext>, KafkaError> {
+        let admin = self.admin.get_or_try_init(async || {
+            AdminClient::from_config_and_context(&self.connection, AdminContext::default())
+                .map_err(KafkaError::from_client)
+        });
+        admin.await
+    }
+
+    /// What was found out of the topic's limits.
+    pub(super) fn configured(&self, topic: &str) -> Configured {
+        self.described(topic)
+            .map_or_else(Configured::default, |described| described.configured)
+    }
+
+    fn described(&self, topic: &str) -> Option<Described> {
+        lock(&self.limits).get(topic).copied()
+    }
+
+    /// Asks for the topic's limits, unless that was just done. What cannot be had is as it was.
+    pub(super) async fn ask_again(&self, native: &Arc<Native>, topic: &str) {
+        if self
+            .described(topic)
+            .is_some_and(|described| described.at.elapsed() < ASKED_LATELY)
+        {
+            return;
+        }
+        *lock(&self.broker_limits) = None;
+        let asked = match self.look(native, topic).await {
+            Ok(_) => self.describe(topic, TopicUse::Table).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = asked {
+            tracing::debug!(topic, %error, "the limits of the topic cannot be asked for");
+        }
+    }
+
+    /// Asks for what bounds the topic's batches and requests.
+    async fn describe(&self, topic: &str, purpose: TopicUse) -> Result<(), KafkaError> {
+        let mut shown = self.entries(ResourceSpecifier::Topic(topic)).await?;
+        for pause in SETTLING {
+            // The broker that is asked may not have heard of a topic that was just created.
+            if shown.as_ref().is_none_or(|entries| !entries.is_empty()) {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            shown = self.entries(ResourceSpecifier::Topic(topic)).await?;
+        }
+        let entries = shown.unwrap_or_default();
+        let policy = find(&entries, "cleanup.policy").and_then(|entry| entry.value.as_deref());
+        if purpose == TopicUse::DeadLetters && policy.is_some_and(|policy| policy.contains("compact")) {
+            return Err(KafkaError::Compacted {
+                topic: topic.to_owned(),
+            });
+        }
+        let brokers = self.broker_limits().await;
+        // Of a topic without a limit of its own the one that answers shows its own default: each broker has one.
+        let own = find(&entries, "max.message.bytes").is_some_and(|entry| entry.source == ConfigSource::DynamicTopic);
+        let batch = [
+            number(&entries, "max.message.bytes"),
+            brokers.batch.filter(|_| !own),
+            number(&entries, "segment.bytes"),
+        ];
+        let configured = Configured {
+            batch: batch.into_iter().flatten().min(),
+            request: brokers.request,
+        };
+        tracing::debug!(topic, ?configured, "limits of the topic");
+        let described = Described {
+            configured,
+            at: Instant::now(),
+        };
+        lock(&self.limits).insert(topic.to_owned(), described);
+        Ok(())
+    }
+
+    /// The least of all brokers' own limits. One that does not answer is left out: it may be away for long.
+    async fn broker_limits(&self) -> Configured {
+        let known = *lock(&self.broker_limits);
+        if let Some(known) = known.filter(|known| known.at.elapsed() < BROKERS_ASKED_LATELY) {
+            return known.configured;
+        }
+        let ids: Vec<i32> = lock(&self.brokers).iter().copied().collect();
+        let answers = join_all(ids.iter().map(|id| self.entries(ResourceSpecifier::Broker(*id)))).await;
+        let brokers: Vec<Vec<ConfigEntry>> = answers.into_iter().filter_map(|answer| answer.ok().flatten()).collect();
+        let least = |name: &str| brokers.iter().filter_map(|entries| number(entries, name)).min();
+        let configured = Configured {
+            batch: least("message.max.bytes"),
+            request: least("socket.request.max.bytes"),
+        };
+        let at = Instant::now();
+        *lock(&self.broker_limits) = Some(Described { configured, at });
+        configured
+    }
+
+    /// The configuration of a topic or broker, as far as this user may see it: nothing of it, or of a resource that is not there.
+    /// `None`: this cluster shows none to anybody.
+    async fn entries(&self, resource: ResourceSpecifier<'_>) -> Result<Option<Vec<ConfigEntry>>, KafkaError> {
+        // Any broker knows the topics' configuration; another one the next time, as this may be away. (librdkafka would ask the
+        // controller, which clients of some clusters cannot reach.)
+        let asked = match resource {
+            ResourceSpecifier::Topic(_) => {
+                let ids: Vec<i32> = lock(&self.brokers).iter().copied().collect();
+                ids.get(fastrand::usize(..ids.len().max(1))).copied()
+            }
+            _ => None,
+        };
+        let options = AdminOptions::new()
+            .request_timeout(Some(DESCRIPTION_TIMEOUT))
+            .broker_id(asked);
+        let described = self.admin().await?.describe_configs([&resource], &options);
+        match tokio::time::timeout(DESCRIPTION_TIMEOUT + Duration::from_secs(1), described).await {
+            Ok(Ok(resources)) => {
+                let found = resources.into_iter().flatten().next();
+                Ok(Some(found.map_or_else(Vec::new, |found| found.entries)))
+            }
+            Ok(Err(error)) if !may_pass(&error) => {
+                tracing::debug!(%error, "the configuration of a topic or broker is not shown");
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(KafkaError::Description {
+                reason: error.to_string(),
+            }),
+            Err(_) => Err(KafkaError::Description {
+                reason: "no answer in time".to_owned(),
+            }),
+        }
+    }
+
+    fn refused(&self, topic: &str, config: &BTreeMap<String, String>, code: RDKafkaErrorCode) -> KafkaError {
         KafkaError::TopicCreation {
             topic: topic.to_owned(),
             partitions: self.partitions,
             replication_factor: self.replication_factor,
-            config: self.config.clone(),
+            config: config.clone(),
             code,
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find<'a>(entries: &'a [ConfigEntry], name: &str) -> Option<&'a ConfigEntry> {
+    entries.iter().find(|entry| entry.name == name)
+}
+
+fn number(entries: &[ConfigEntry], name: &str) -> Option<u64> {
+    find(entries, name)?.value.as_deref()?.parse().ok()
+}
+
+/// Whether the same request may be answered later.
+fn may_pass(error: &rdkafka::error::KafkaError) -> bool {
+    use RDKafkaErrorCode::*;
+    let rdkafka::error::KafkaError::AdminOp(code) = error else {
+        return true;
+    };
+    !matches!(
+        code,
+        UnsupportedFeature
+            | UnsupportedVersion
+            | TopicAuthorizationFailed
+            | ClusterAuthorizationFailed
+            | InvalidRequest
+            | InvalidArgument
+            | NotImplemented
+    )
 }
 
 fn names(metadata: &Metadata) -> impl Iterator<Item = String> + '_ {

@@ -1,6 +1,6 @@
 //! What ends a session, and whether the next one may do better.
 
-use crate::avro::{BadRow, CompileError};
+use crate::avro::{BadRow, CompileError, DoesNotFit};
 use crate::config::glob::PatternError;
 use crate::envelope::{Position, TopicTemplateError};
 use crate::kafka::KafkaError;
@@ -107,14 +107,45 @@ pub enum PipelineError {
         source: BadRow,
     },
     /// A record that Kafka would not take.
-    #[error("a record of table {table} at {} ordinal {} is too large: {size} bytes", position.commit_lsn, position.ordinal)]
+    #[error(
+        "a record of table {table} at commit LSN {} ordinal {} is too large: {size} bytes, and topic {topic} takes {limit}",
+        position.commit_lsn, position.ordinal
+    )]
     TooLarge {
-        /// `schema.table`
+        /// `schema.table`, or the topic of logical messages.
         table: String,
         /// Its change.
         position: Position,
-        /// Bytes of key, value and headers.
-        size: usize,
+        /// Where it was to go.
+        topic: String,
+        /// Bytes of the record, with all that Kafka adds, not compressed.
+        size: u64,
+        /// Bytes that are taken.
+        limit: u64,
+    },
+    /// A dead letter that is too large even without any value of its row.
+    #[error(
+        "the dead letter for a row of table {table} at commit LSN {} ordinal {} does not fit into topic {topic}",
+        position.commit_lsn, position.ordinal
+    )]
+    DeadLetter {
+        /// `schema.table`, or the topic of logical messages.
+        table: String,
+        /// The row's change.
+        position: Position,
+        /// The dead-letter topic.
+        topic: String,
+        /// How large it is.
+        #[source]
+        source: DoesNotFit,
+    },
+    /// A table whose topic is that of the dead letters.
+    #[error("the topic of table {table} is {topic}, which is that of the dead letters")]
+    SharedTopic {
+        /// `schema.table`
+        table: String,
+        /// The topic.
+        topic: String,
     },
     /// Kafka said no.
     #[error(transparent)]
@@ -160,21 +191,26 @@ impl PipelineError {
                 Some(hints.join(" "))
             }
             PipelineError::BadRow { .. } => Some(
-                "Mend the value at the source, or leave the table or column out of the publication; the change itself stays in \
-                 the log, and is met again at the next start."
+                "Set delivery.on_bad_row = \"dead-letter\" to put such rows aside and go on, or leave the table or column out of the \
+                 publication; the change itself stays in the log, and is met again at the next start."
                     .into(),
             ),
             PipelineError::TooLarge { .. } => Some(
-                "Raise message.max.bytes in kafka.properties, and max.message.bytes of the topic (and message.max.bytes and \
-                 replica.fetch.max.bytes of the brokers) to more than that."
+                "Raise max.message.bytes of the topic (or message.max.bytes of the brokers; message.max.bytes in kafka.properties \
+                 where that is set; socket.request.max.bytes of the brokers) to that or more and start again, or set \
+                 delivery.on_bad_row = \"dead-letter\" to put such rows aside and go on."
                     .into(),
             ),
+            PipelineError::DeadLetter { .. } => {
+                Some("Raise max.message.bytes of the dead-letter topic: even the names of the columns do not fit.".into())
+            }
+            PipelineError::SharedTopic { .. } => Some("Choose another delivery.dead_letter_topic.".into()),
             PipelineError::Kafka(error) => error.hint(),
             PipelineError::Registry(error) => error.hint(),
             PipelineError::Decode { source, .. } => Some(source.hint().into()),
             PipelineError::Undelivered(Failure::Final(_)) => Some(
-                "A record that is too large: raise max.message.bytes of the topic (message.max.bytes of the brokers). One that is \
-                 not allowed: give walferry's user WRITE on the topic (kafka-acls). It is sent again at the next start."
+                "A record that is not allowed: give walferry's user WRITE on the topic (kafka-acls). It is sent again at the next \
+                 start."
                     .into(),
             ),
             PipelineError::Topic(_)

@@ -116,8 +116,9 @@ async fn supervise(
         tracing::warn!(error = error.chain(), hint = error.hint(), retry_in = ?wait, "the session with postgres ended; trying again");
         if matches!(error, PipelineError::Undelivered(_)) {
             // Dropped first: the old one's records are purged, and only then come again.
+            let refusals = producer.refusals();
             drop(producer);
-            producer = Arc::new(Producer::new(&kafka, observer.clone())?);
+            producer = Arc::new(Producer::with_refusals(&kafka, observer.clone(), refusals)?);
             metrics.reconnected(Peer::Kafka);
         } else {
             metrics.reconnected(Peer::Postgres);

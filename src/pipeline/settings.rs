@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::PipelineError;
 use super::prepare::Wanted;
-use super::publish::{OnTruncate, PublishSettings};
+use super::publish::{OnBadRow, OnTruncate, PublishSettings};
 use super::rules::Rules;
 use crate::avro::{EncoderSettings, EnvelopeKind};
 use crate::config::glob::TableFilter;
@@ -82,6 +82,12 @@ pub(super) fn publish(config: &Config, topic: TopicTemplate) -> Result<PublishSe
         truncate: match config.kafka.truncate {
             config::Truncate::Emit => OnTruncate::Emit,
             config::Truncate::Skip => OnTruncate::Skip,
+        },
+        on_bad_row: match config.delivery.on_bad_row {
+            config::OnBadRow::Stop => OnBadRow::Stop,
+            config::OnBadRow::DeadLetter => OnBadRow::DeadLetter {
+                topic: config.delivery.dead_letter_topic.clone(),
+            },
         },
         // Text is what every type can be read from; binary is a choice for tables whose types all have it.
         binary: config.replication.format == config::Format::Binary,

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::metrics::{Metrics, TableCounts};
-use super::state::{Snapshot, State, Status, rfc3339};
+use super::state::{LastError, Snapshot, State, Status, rfc3339};
 
 /// The pipeline's loop is taken for stuck when it has not turned for this long.
 pub const HEARTBEAT_LIMIT: Duration = Duration::from_secs(60);
@@ -188,6 +188,7 @@ struct Report {
     retained_wal_bytes: u64,
     in_flight: InFlightReport,
     tables: BTreeMap<String, TableCounts>,
+    last_bad_row: Option<ErrorReport>,
     last_error: Option<ErrorReport>,
 }
 
@@ -215,6 +216,15 @@ struct InFlightReport {
 struct ErrorReport {
     at: String,
     text: String,
+}
+
+impl From<LastError> for ErrorReport {
+    fn from(error: LastError) -> Self {
+        ErrorReport {
+            at: rfc3339(error.at),
+            text: error.text,
+        }
+    }
 }
 
 impl Report {
@@ -248,10 +258,8 @@ impl Report {
                 bytes: metrics.kafka.in_flight_bytes.get(),
             },
             tables: metrics.tables.counts(),
-            last_error: snapshot.last_error.map(|error| ErrorReport {
-                at: rfc3339(error.at),
-                text: error.text,
-            }),
+            last_bad_row: snapshot.last_bad_row.map(ErrorReport::from),
+            last_error: snapshot.last_error.map(ErrorReport::from),
         }
     }
 }
@@ -349,7 +357,8 @@ mod tests {
                 "lag_bytes": 112,
                 "retained_wal_bytes": 4096,
                 "in_flight": { "records": 0, "bytes": 0 },
-                "tables": { "public.orders": { "total": 3, "records": { "c": 3 }, "bytes": 300 } },
+                "tables": { "public.orders": { "total": 3, "records": { "c": 3 }, "bytes": 300, "bad_rows": {} } },
+                "last_bad_row": null,
                 "last_error": { "at": null, "text": "connection reset by peer" },
             })
         );

@@ -175,14 +175,17 @@ impl TablesMetrics {
         let table = Arc::new(TableMetrics {
             records,
             bytes: self.bytes.with_label_values(&[name]),
+            bad_rows: Mutex::default(),
         });
         known.insert(name.to_owned(), Arc::clone(&table));
         table
     }
 
-    /// A row that could not be converted; `reason` is from a closed set.
+    /// A row that could not be published; `reason` is from a closed set.
     pub fn bad_row(&self, table: &str, reason: &'static str) {
-        self.bad_rows.with_label_values(&[table, reason]).inc();
+        let counter = self.bad_rows.with_label_values(&[table, reason]);
+        counter.inc();
+        self.table(table).lock_bad_rows().insert(reason, counter);
     }
 
     /// Each table's counts.
@@ -204,6 +207,8 @@ impl TablesMetrics {
 pub struct TableMetrics {
     records: Vec<IntCounter>,
     bytes: IntCounter,
+    /// By reason; few tables have any.
+    bad_rows: Mutex<BTreeMap<&'static str, IntCounter>>,
 }
 
 impl TableMetrics {
@@ -228,7 +233,16 @@ impl TableMetrics {
             total: records.values().sum(),
             records,
             bytes: self.bytes.get(),
+            bad_rows: self
+                .lock_bad_rows()
+                .iter()
+                .map(|(reason, counter)| (*reason, counter.get()))
+                .collect(),
         }
+    }
+
+    fn lock_bad_rows(&self) -> MutexGuard<'_, BTreeMap<&'static str, IntCounter>> {
+        self.bad_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,6 +255,8 @@ pub struct TableCounts {
     pub records: BTreeMap<&'static str, u64>,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Rows that could not be published, by reason.
+    pub bad_rows: BTreeMap<&'static str, u64>,
 }
 
 /// Gauges that are read from the [`Status`] at each scrape, so that there is one place that knows.
@@ -318,7 +334,7 @@ impl Metrics {
             bad_rows: counters(
                 &registry,
                 "bad_rows_total",
-                "Rows that could not be converted.",
+                "Rows that could not be published.",
                 &["table", "reason"],
             )?,
             known: Arc::default(),
@@ -476,13 +492,16 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         metrics.tables.table("public.a").add(RecordOp::Update, 2, 10);
         metrics.tables.table("public.a").add(RecordOp::Delete, 1, 5);
+        metrics.tables.bad_row("public.a", "too_large");
+        metrics.tables.bad_row("public.a", "too_large");
         let counts = metrics.tables.counts();
         assert_eq!(
             counts.get("public.a"),
             Some(&TableCounts {
                 total: 3,
                 records: BTreeMap::from([("u", 2), ("d", 1)]),
-                bytes: 15
+                bytes: 15,
+                bad_rows: BTreeMap::from([("too_large", 2)]),
             })
         );
     }

@@ -80,6 +80,7 @@ struct Changing {
     since: SystemTime,
     server_version: Option<String>,
     last_error: Option<LastError>,
+    last_bad_row: Option<LastError>,
 }
 
 /// The last thing that went wrong.
@@ -89,6 +90,15 @@ pub struct LastError {
     pub at: SystemTime,
     /// What, without secrets and without values of rows.
     pub text: String,
+}
+
+impl LastError {
+    fn now(text: impl Into<String>) -> Self {
+        LastError {
+            at: SystemTime::now(),
+            text: text.into(),
+        }
+    }
 }
 
 /// A consistent copy of everything.
@@ -122,6 +132,8 @@ pub struct Snapshot {
     pub retained_wal_bytes: u64,
     /// The last thing that went wrong.
     pub last_error: Option<LastError>,
+    /// The last row that became a dead letter.
+    pub last_bad_row: Option<LastError>,
 }
 
 impl Status {
@@ -145,6 +157,7 @@ impl Status {
                 since: now,
                 server_version: None,
                 last_error: None,
+                last_bad_row: None,
             }),
         }
     }
@@ -191,10 +204,12 @@ impl Status {
 
     /// Something went wrong. The text holds no secret and no value of a row.
     pub fn set_last_error(&self, text: impl Into<String>) {
-        self.lock().last_error = Some(LastError {
-            at: SystemTime::now(),
-            text: text.into(),
-        });
+        self.lock().last_error = Some(LastError::now(text));
+    }
+
+    /// A row became a dead letter. The text holds no value of it.
+    pub fn set_last_bad_row(&self, text: impl Into<String>) {
+        self.lock().last_bad_row = Some(LastError::now(text));
     }
 
     /// The pipeline's loop turns.
@@ -254,6 +269,7 @@ impl Status {
             lag_bytes: self.lag_bytes(),
             retained_wal_bytes: self.retained_wal_bytes(),
             last_error: changing.last_error,
+            last_bad_row: changing.last_bad_row,
         }
     }
 

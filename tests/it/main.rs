@@ -16,6 +16,7 @@ mod workload;
 mod commands;
 mod connection;
 mod crash;
+mod dead_letters;
 mod idle;
 mod outage;
 mod pair;

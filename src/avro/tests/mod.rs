@@ -13,6 +13,8 @@ use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, TupleBuf};
 use crate::relation::{Column, PgType, Relation, ReplicaIdentity, TypeKind};
 
+/// Rows that could not be published.
+mod dead_letter;
 /// Operations, keys, absences, headers.
 mod events;
 /// Arrays, records, maps.

@@ -11,6 +11,8 @@ pub(super) struct Destination {
     /// `schema.table`, or the topic itself for logical messages.
     pub(super) label: String,
     pub(super) ready: bool,
+    /// The largest record that the topic takes; known once it is ready.
+    pub(super) limit: u64,
     metrics: Arc<TableMetrics>,
     counts: [u64; RecordOp::ALL.len()],
     bytes: u64,
@@ -23,6 +25,7 @@ impl Destination {
             topic,
             label,
             ready: false,
+            limit: 0,
             metrics,
             counts: [0; RecordOp::ALL.len()],
             bytes: 0,

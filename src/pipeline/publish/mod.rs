@@ -3,6 +3,7 @@
 //! A relation's encoder is compiled when the stream describes it; its topic and schemas are made sure of before its
 //! first record, and not for tables that never change.
 
+mod bad_row;
 mod destination;
 mod way;
 
@@ -10,13 +11,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::bad_row::OnBadRow;
+use self::bad_row::{BadRows, Refused, Why};
 use self::destination::Destination;
 use self::way::Way;
 use super::error::PipelineError;
 use super::relations;
 use super::rules::Rules;
 use super::sql::Sql;
-use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, TableEncoder};
+use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Record, Subject, TableEncoder};
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
 use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
@@ -40,6 +43,7 @@ pub(super) struct PublishSettings {
     pub(super) topic: TopicTemplate,
     pub(super) subject: SubjectStrategy,
     pub(super) truncate: OnTruncate,
+    pub(super) on_bad_row: OnBadRow,
     pub(super) binary: bool,
     pub(super) rules: Arc<Rules>,
 }
@@ -70,6 +74,16 @@ pub(super) struct Open {
     pub(super) ordinal: u64,
 }
 
+impl Open {
+    /// The place of the next change.
+    fn position(&self) -> Position {
+        Position {
+            commit_lsn: self.info.commit_lsn,
+            ordinal: self.ordinal,
+        }
+    }
+}
+
 struct Table {
     encoder: TableEncoder,
     destination: Destination,
@@ -84,6 +98,7 @@ pub(super) struct Publisher {
     messages: Option<(MessageEncoder, Destination)>,
     /// The tables with counts that are not in the metrics yet: few of many.
     uncounted: Vec<u32>,
+    bad_rows: BadRows,
     batch: Batch,
 }
 
@@ -96,6 +111,7 @@ impl Publisher {
         metrics: Metrics,
         status: Arc<Status>,
     ) -> Self {
+        let bad_rows = BadRows::new(&settings.on_bad_row, &settings.encoder, &metrics);
         let way = Way {
             producer,
             registry,
@@ -111,6 +127,7 @@ impl Publisher {
             tables: HashMap::new(),
             messages: None,
             uncounted: Vec::new(),
+            bad_rows,
             batch: Batch::default(),
         }
     }
@@ -132,6 +149,9 @@ impl Publisher {
     fn compile(&mut self, relation: &Relation) -> Result<(), PipelineError> {
         let label = relation.full_name();
         let (topic, encoder) = self.settings.encoder(relation)?;
+        if matches!(&self.settings.on_bad_row, OnBadRow::DeadLetter { topic: letters } if *letters == topic) {
+            return Err(PipelineError::SharedTopic { table: label, topic });
+        }
         tracing::debug!(table = label, version = relation.version, topic, "relation described");
         let destination = Destination::new(topic, label, &self.way.metrics);
         self.tables.insert(relation.oid, Table { encoder, destination });
@@ -156,23 +176,46 @@ impl Publisher {
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
-            let (key, value) = self.way.prepare(&destination.topic, key, value).await?;
-            encoder.set_ids(key, value);
+            let ready = self.way.prepare(&destination.topic, key, value).await?;
+            encoder.set_ids(ready.key, ready.value);
+            destination.limit = ready.limit;
             destination.ready = true;
         }
         self.batch.clear();
-        if let Err(source) = encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
-            self.way.metrics.tables.bad_row(&destination.label, source.reason());
-            let position = Position {
-                commit_lsn: open.info.commit_lsn,
-                ordinal: open.ordinal,
-            };
-            return Err(PipelineError::BadRow { position, source });
-        }
-        if !destination.has_counts() {
-            self.uncounted.push(relation);
-        }
-        send(&self.way.producer, &self.way.status, &self.batch, destination, open).await
+        let position = open.position();
+        let why = match encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
+            Ok(()) => too_large(&self.way.producer, &self.batch, destination).await?,
+            Err(bad) => {
+                open.ordinal += encoder.places(change, &mut self.batch);
+                Some(Why::BadRow(bad))
+            }
+        };
+        let Some(why) = why else {
+            if !destination.has_counts() {
+                self.uncounted.push(relation);
+            }
+            return send(&self.way.producer, &self.way.status, &self.batch, destination, open).await;
+        };
+        let Some(described) = self.relations.get(relation) else {
+            return Err(PipelineError::UnknownRelation { lsn, relation });
+        };
+        let refused = Refused {
+            label: &destination.label,
+            topic: &destination.topic,
+            lsn,
+            subject: Subject::Row {
+                relation: described,
+                change,
+            },
+            position,
+            changes: open.ordinal - position.ordinal,
+            key: encoder.key_of(change, &mut self.batch),
+            why,
+        };
+        let shows = |column| encoder.may_show(column);
+        self.bad_rows
+            .take(refused, shows, open, &self.way, &mut self.batch)
+            .await
     }
 
     /// Publishes a logical message.
@@ -190,11 +233,13 @@ impl Publisher {
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
-            let (key, value) = self.way.prepare(&destination.topic, key, value).await?;
-            encoder.set_ids(key, value);
+            let ready = self.way.prepare(&destination.topic, key, value).await?;
+            encoder.set_ids(ready.key, ready.value);
+            destination.limit = ready.limit;
             destination.ready = true;
         }
         self.batch.clear();
+        let position = open.position();
         encoder.encode(
             message.prefix,
             message.content,
@@ -203,7 +248,25 @@ impl Publisher {
             &mut open.ordinal,
             &mut self.batch,
         );
-        send(&self.way.producer, &self.way.status, &self.batch, destination, open).await
+        let Some(why) = too_large(&self.way.producer, &self.batch, destination).await? else {
+            return send(&self.way.producer, &self.way.status, &self.batch, destination, open).await;
+        };
+        let refused = Refused {
+            label: &destination.label,
+            topic: &destination.topic,
+            lsn,
+            subject: Subject::Message {
+                prefix: message.prefix,
+                content: message.content,
+            },
+            position,
+            changes: open.ordinal - position.ordinal,
+            key: None,
+            why,
+        };
+        self.bad_rows
+            .take(refused, |_| true, open, &self.way, &mut self.batch)
+            .await
     }
 
     /// Adds what was counted since the last call to the metrics.
@@ -216,9 +279,60 @@ impl Publisher {
         if let Some((_, destination)) = &mut self.messages {
             destination.flush_counts();
         }
+        self.bad_rows.flush_counts();
         let in_flight = self.way.producer.in_flight();
         self.way.metrics.kafka.in_flight_records.set(in_flight.records);
         self.way.metrics.kafka.in_flight_bytes.set(in_flight.bytes);
+    }
+}
+
+/// More than anything but key, value and header values takes in a record.
+const BESIDE_THE_BYTES: u64 = 1024;
+
+/// The size of the largest record of the batch, if it may be more than `limit`.
+fn larger_than(batch: &Batch, limit: u64) -> Option<u64> {
+    let bytes = u64::try_from(batch.byte_len()).unwrap_or(u64::MAX);
+    if bytes.saturating_add(BESIDE_THE_BYTES) <= limit {
+        return None;
+    }
+    let mut space = [("", &[][..]); MAX_HEADERS];
+    let sizes = batch
+        .records()
+        .map(|record| out_record(&record, 0, &mut space).batch_size());
+    sizes.max()
+}
+
+/// Whether a record of the batch is larger than its topic takes: then none of them is to be sent. Otherwise the producer takes all
+/// of them.
+async fn too_large(
+    producer: &Producer,
+    batch: &Batch,
+    destination: &mut Destination,
+) -> Result<Option<Why>, PipelineError> {
+    let Some(size) = larger_than(batch, destination.limit.min(Producer::ROOMY)) else {
+        return Ok(None);
+    };
+    if size > destination.limit {
+        destination.limit = producer.current_limit(&destination.topic).await;
+    }
+    if size > destination.limit {
+        let limit = destination.limit;
+        return Ok(Some(Why::TooLarge { size, limit }));
+    }
+    producer.make_room(size).await?;
+    Ok(None)
+}
+
+fn out_record<'s, 'a: 's>(
+    record: &Record<'a>,
+    timestamp_ms: i64,
+    space: &'s mut [(&'a str, &'a [u8]); MAX_HEADERS],
+) -> OutRecord<'s> {
+    OutRecord {
+        key: record.key,
+        value: record.value,
+        headers: record.headers.as_slice(space),
+        timestamp_ms,
     }
 }
 
@@ -235,12 +349,7 @@ async fn send(
     }
     let mut space = [("", &[][..]); MAX_HEADERS];
     for record in batch.records() {
-        let out = OutRecord {
-            key: record.key,
-            value: record.value,
-            headers: record.headers.as_slice(&mut space),
-            timestamp_ms: open.info.commit_time_us.div_euclid(1_000),
-        };
+        let out = out_record(&record, open.info.commit_time_us.div_euclid(1_000), &mut space);
         let mut ticket = open.tickets.ticket();
         while let Err(refused) = producer.send(&destination.topic, &out, ticket) {
             match refused.kind {
@@ -251,8 +360,13 @@ async fn send(
                 }
                 SendErrorKind::TooLarge { size } => {
                     refused.ticket.failed(Failure::Final("too large".to_owned()));
-                    let (table, position) = (destination.label.clone(), record.position);
-                    return Err(PipelineError::TooLarge { table, position, size });
+                    return Err(PipelineError::TooLarge {
+                        table: destination.label.clone(),
+                        position: record.position,
+                        topic: destination.topic.clone(),
+                        size,
+                        limit: destination.limit,
+                    });
                 }
                 SendErrorKind::Fatal { .. } => {
                     let failure = Failure::Passing(refused.kind.to_string());

@@ -6,6 +6,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceS
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -141,6 +142,20 @@ impl Kafka {
         for result in admin.alter_configs([&altered], &AdminOptions::new()).await.unwrap() {
             result.unwrap();
         }
+    }
+
+    /// The configuration that is in force for a topic.
+    pub async fn topic_config(&self, topic: &str) -> BTreeMap<String, String> {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &self.address)
+            .create()
+            .unwrap();
+        let topic = ResourceSpecifier::Topic(topic);
+        let mut described = admin.describe_configs([&topic], &AdminOptions::new()).await.unwrap();
+        let entries = described.remove(0).unwrap().entries.into_iter();
+        entries
+            .map(|entry| (entry.name, entry.value.unwrap_or_default()))
+            .collect()
     }
 
     /// The topics whose name begins so, sorted.
