@@ -138,13 +138,17 @@ pub enum RootCert {
 /// configured to: (name, value), valid as startup parameters since Postgres 10.
 ///
 /// `extra_float_digits = 3` is the most there is: shortest-exact since 12, 17 digits before.
-pub(super) const SESSION: [(&str, &str); 8] = [
+/// The names of tables, types and functions in `regclass` and its like are printed with their schema if that is not in
+/// `search_path`.
+pub(super) const SESSION: [(&str, &str); 10] = [
     ("TimeZone", "UTC"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "iso_8601"),
     ("bytea_output", "hex"),
     ("extra_float_digits", "3"),
     ("lc_monetary", "C"),
+    ("search_path", "pg_catalog"),
+    ("quote_all_identifiers", "off"),
     ("statement_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
 ];

@@ -43,10 +43,18 @@ impl Startup for WalsenderStartup<'_> {
         exchange.send().await?;
         exchange.authenticate(settings).await?;
         exchange.frames.set_limit(STREAM_LIMIT);
-        let server_version = exchange.until_ready().await?;
+        let told = exchange.until_ready().await?;
+        if told.is_sql_ascii {
+            exchange.take_bytes_as_they_are().await?;
+        }
+        let missing = ProtocolError::Malformed {
+            message: "ParameterStatus",
+            offset: 0,
+            field: "no usable server_version",
+        };
         Ok(Session {
             frames: exchange.frames,
-            server_version,
+            server_version: told.server_version.ok_or(AttemptError::Protocol(missing))?,
         })
     }
 }
@@ -157,29 +165,38 @@ impl Exchange {
         }
     }
 
-    /// Reads what the server tells of itself; gives its version.
-    async fn until_ready(&mut self) -> Result<u32, AttemptError> {
-        let mut version = None;
+    /// Reads what the server tells of itself, up to ReadyForQuery.
+    async fn until_ready(&mut self) -> Result<Told, AttemptError> {
+        let mut told = Told::default();
         loop {
             let frame = self.receive().await?;
             match frame.tag {
-                b'S' => {
-                    let (name, value) = parameter(&frame).map_err(AttemptError::Protocol)?;
-                    if name == "server_version" {
-                        version = server_version(value);
-                    }
-                }
-                b'K' | b'v' => {}
-                b'Z' => break,
+                b'S' => match parameter(&frame).map_err(AttemptError::Protocol)? {
+                    ("server_version", value) => told.server_version = server_version(value),
+                    ("server_encoding", value) => told.is_sql_ascii = value == "SQL_ASCII",
+                    _ => {}
+                },
+                b'K' | b'v' | b'C' => {}
+                b'Z' => return Ok(told),
                 _ => return Err(AttemptError::Protocol(frame.unexpected("a parameter or ReadyForQuery"))),
             }
         }
-        version.ok_or(AttemptError::Protocol(ProtocolError::Malformed {
-            message: "ParameterStatus",
-            offset: 0,
-            field: "no usable server_version",
-        }))
     }
+
+    /// A database of encoding SQL_ASCII holds whatever bytes it was given. Asked for UTF-8, the server would end the stream at the
+    /// first text that is none, and name neither the table nor the column.
+    async fn take_bytes_as_they_are(&mut self) -> Result<(), AttemptError> {
+        frontend::query("SET client_encoding = 'SQL_ASCII'", &mut self.out).map_err(AttemptError::Io)?;
+        self.send().await?;
+        self.until_ready().await.map(drop)
+    }
+}
+
+/// What the server tells of itself.
+#[derive(Default)]
+struct Told {
+    server_version: Option<u32>,
+    is_sql_ascii: bool,
 }
 
 /// Authentication requests (manual, section "Message Formats", those of type R).

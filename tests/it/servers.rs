@@ -58,6 +58,7 @@ async fn the_servers_settings_are_foreign() {
             ("DateStyle", "German, DMY"),
             ("IntervalStyle", "sql_standard"),
             ("bytea_output", "escape"),
+            ("lc_monetary", "de_DE.UTF-8"),
             ("wal_level", "logical"),
             ("ssl", "on"),
         ] {

@@ -85,6 +85,7 @@ impl Postgres {
         command
             .current_dir("/")
             .env("LC_ALL", "C")
+            .env("LOCPATH", env.postgres_bin.with_file_name("locale"))
             .arg("-D")
             .arg(self.dir.join("data"));
         command
@@ -183,7 +184,8 @@ pub async fn connect_to(port: u16, database: &str) -> Result<Client, tokio_postg
     client
         .batch_execute(
             "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; \
-             SET bytea_output = 'hex'; SET extra_float_digits = 3; SET client_min_messages = 'error'",
+             SET bytea_output = 'hex'; SET extra_float_digits = 3; SET lc_monetary = 'C'; \
+             SET client_min_messages = 'error'",
         )
         .await?;
     Ok(client)
@@ -253,6 +255,23 @@ async fn drop_slots(port: u16, database: &str) -> Result<(), tokio_postgres::Err
     }
 }
 
+/// The rows of an answer, as text.
+pub fn rows_of(answer: &[SimpleQueryMessage]) -> Vec<Row> {
+    answer
+        .iter()
+        .filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(
+                row.columns()
+                    .iter()
+                    .enumerate()
+                    .map(|(i, column)| (column.name().to_owned(), row.get(i).map(str::to_owned)))
+                    .collect(),
+            ),
+            _ => None,
+        })
+        .collect()
+}
+
 impl Database<'_> {
     /// After a restart of the server.
     pub async fn reconnect(&mut self) {
@@ -273,19 +292,7 @@ impl Database<'_> {
             .simple_query(sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
-        answer
-            .iter()
-            .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => Some(
-                    row.columns()
-                        .iter()
-                        .enumerate()
-                        .map(|(i, column)| (column.name().to_owned(), row.get(i).map(str::to_owned)))
-                        .collect(),
-                ),
-                _ => None,
-            })
-            .collect()
+        rows_of(&answer)
     }
 
     /// The first column of the only row, None when there is no row or a NULL.

@@ -75,18 +75,34 @@ impl Record {
     }
 }
 
+/// The rows of a topic as the text that Postgres's input functions take.
+#[derive(Deserialize)]
+pub struct Written {
+    pub columns: Vec<String>,
+    /// In the order of the records; of an envelope the old row, then the new one.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+/// What the records of these topics mean as text, by the documented mapping alone. `semicolons`: the columns that are arrays of
+/// boxes, as `table.column`.
+pub async fn write_back(brokers: &str, topics: &[String], semicolons: &[String]) -> BTreeMap<String, Written> {
+    let semicolons = semicolons.join(",");
+    let answer = python("write_back.py", brokers, topics, &["--semicolons", &semicolons]).await;
+    serde_json::from_slice(&answer).unwrap()
+}
+
 /// Every record of these topics up to their present end, in the order of each partition; not judged.
 pub async fn read_records(brokers: &str, topics: &[String]) -> Vec<Record> {
-    serde_json::from_slice(&reader(brokers, topics, &["--records"]).await).unwrap()
+    serde_json::from_slice(&python("replay.py", brokers, topics, &["--records"]).await).unwrap()
 }
 
 async fn replay(brokers: &str, topics: &[String], flags: &[&str]) -> Reading {
-    serde_json::from_slice(&reader(brokers, topics, flags).await).unwrap()
+    serde_json::from_slice(&python("replay.py", brokers, topics, flags).await).unwrap()
 }
 
-async fn reader(brokers: &str, topics: &[String], flags: &[&str]) -> Vec<u8> {
+async fn python(script: &str, brokers: &str, topics: &[String], flags: &[&str]) -> Vec<u8> {
     let env = Env::get();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reader/replay.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reader").join(script);
     let output = tokio::process::Command::new(&env.python)
         .arg(script)
         .args(flags)
