@@ -179,6 +179,10 @@ impl KafkaError {
                 InvalidReplicationFactor => {
                     "Set kafka.replication_factor to at most the number of brokers, or to -1 for their default."
                 }
+                InvalidTopic => {
+                    "Kafka takes '.' and '_' for the same when it compares names: see whether another topic differs in these alone. \
+                     If so, set kafka.topic to one that keeps them apart, as \"{name}.{schema}-.{table}\"."
+                }
                 InvalidPartitions => "Set kafka.partitions to 1 or more.",
                 InvalidConfig => "Check the names and values in kafka.topic_config.",
                 PolicyViolation => {

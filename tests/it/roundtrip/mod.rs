@@ -29,7 +29,7 @@ const ROUND: usize = 200;
 
 /// How many generated values a column gets: `WALFERRY_TEST_VALUES`.
 fn generated_values() -> usize {
-    std::env::var("WALFERRY_TEST_VALUES").map_or(100, |text| text.parse().expect("WALFERRY_TEST_VALUES is a number"))
+    std::env::var("WALFERRY_TEST_VALUES").map_or(60, |text| text.parse().expect("WALFERRY_TEST_VALUES is a number"))
 }
 
 /// A pipeline of the tables that hold values, without those that have no binary form where there is need for one.

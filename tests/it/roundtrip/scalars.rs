@@ -4,6 +4,9 @@ use super::text;
 use super::types::Type;
 use fastrand::Rng;
 
+/// The server that has pgvector.
+pub const WITH_PGVECTOR: u32 = 16;
+
 /// Those that are read in both forms, on a server of this version.
 pub fn scalars(version: u32) -> Vec<Type> {
     let mut types = numbers(version);
@@ -12,6 +15,9 @@ pub fn scalars(version: u32) -> Vec<Type> {
     types.extend(addresses());
     types.extend(geometry());
     types.extend(system());
+    if version == WITH_PGVECTOR {
+        types.extend(vectors());
+    }
     types
 }
 
@@ -474,6 +480,28 @@ fn geometry() -> Vec<Type> {
         Type::new("polygon", &["((0,0),(1,1),(1,0))"], |rng| format!("({})", points(rng))),
         Type::new("circle", &["<(0,0),0>", "<(1,2),1e300>"], |rng| {
             format!("<{},{}>", point(rng), coordinate(rng).abs())
+        }),
+    ]
+}
+
+fn vectors() -> Vec<Type> {
+    let numbers = |rng: &mut Rng, count: usize, number: fn(&mut Rng) -> f32| {
+        let numbers: Vec<String> = (0..count).map(|_| number(rng).to_string()).collect();
+        format!("[{}]", numbers.join(","))
+    };
+    vec![
+        Type::new(
+            "vector(3)",
+            &["[1,2.5,-3]", "[0,-0,1e-45]", "[3.4028235e38,-1e-30,0.1]"],
+            move |rng| numbers(rng, 3, single),
+        ),
+        Type::new("vector", &["[1]"], move |rng| {
+            let count = rng.usize(1..50);
+            numbers(rng, count, single)
+        }),
+        Type::new("halfvec", &["[65504,-5.9604645e-08,-0]", "[0.1]"], move |rng| {
+            let count = rng.usize(1..50);
+            numbers(rng, count, |rng| f32::from(rng.i16(..)) / 512.0)
         }),
     ]
 }

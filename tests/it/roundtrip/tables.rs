@@ -29,6 +29,9 @@ pub async fn create(database: &Database<'_>, version: u32) -> Vec<Table> {
             moods.join(", ")
         ))
         .await;
+    if version == scalars::WITH_PGVECTOR {
+        database.execute("CREATE EXTENSION vector").await;
+    }
     let scalars = scalars::scalars(version);
     let domains = containers::domains(&scalars);
     let composites = containers::composites(&scalars);

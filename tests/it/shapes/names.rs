@@ -1,7 +1,7 @@
 //! Names: none meets another, and the original stands in the schema.
 
-use crate::harness::{Config, Kafka, Postgres, Registry, read_records};
-use crate::records::{faultless_events, publish};
+use crate::harness::{Config, Kafka, Postgres, Registry, Walferry, read_records};
+use crate::records::{SOON, faultless_events, publish};
 use crate::workload::pipeline;
 use serde_json::{Value, json};
 
@@ -166,6 +166,41 @@ async fn tables_types_and_enums_of_one_name_in_two_schemas_stay_apart() {
             assert_eq!(registry.versions(&format!("{topic}-{topic}.Value")).await, 1);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_that_kafka_takes_for_one_are_refused_with_what_keeps_them_apart() {
+    let (postgres, kafka) = (Postgres::shared(18), Kafka::shared());
+    let database = postgres.database().await;
+    database
+        .execute(
+            "CREATE SCHEMA a; CREATE SCHEMA a_b; CREATE TABLE a.b_c (id int PRIMARY KEY); CREATE TABLE a_b.c (id int PRIMARY KEY)",
+        )
+        .await;
+    let inserts = ["INSERT INTO a.b_c VALUES (1)", "INSERT INTO a_b.c VALUES (2)"];
+    let name = pipeline();
+    let config = Config::new(&name, &database, &kafka).set("replication.tables", "[\"*.*\"]");
+    let mut walferry = Walferry::start(&config);
+    walferry.ready(SOON).await;
+    for sql in inserts {
+        database.execute(sql).await;
+    }
+    let exit = walferry.end(SOON).await;
+    assert_eq!(exit.code, Some(1), "{}", exit.stderr);
+    exit.says(&[&format!("{name}.a_b.c"), "kafka.topic", "{name}.{schema}-.{table}"]);
+
+    let name = pipeline();
+    let config = Config::new(&name, &database, &kafka)
+        .set("replication.tables", "[\"*.*\"]")
+        .text("kafka.topic", "{name}.{schema}-.{table}");
+    publish(
+        &database,
+        &config,
+        &["INSERT INTO a.b_c VALUES (3)", "INSERT INTO a_b.c VALUES (4)"],
+    )
+    .await;
+    let topics = [format!("{name}.a-.b_c"), format!("{name}.a_b-.c")];
+    assert_eq!(kafka.topics(&format!("{name}.")).await, topics);
 }
 
 #[tokio::test(flavor = "multi_thread")]
