@@ -7,6 +7,7 @@
 mod backoff;
 pub mod check;
 mod error;
+mod hidden;
 mod monitor;
 mod observer;
 mod prepare;

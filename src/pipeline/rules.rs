@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::error::PipelineError;
+use super::hidden::{Cover, Hidden};
 use super::publish::PublishSettings;
 use super::published::PublishedTable;
 use super::relations;
@@ -37,6 +38,20 @@ pub enum RuleError {
         /// The pattern.
         pattern: Arc<str>,
     },
+    /// A column that a rule hid has another name now.
+    #[error(
+        "column {column:?} of table {table}, whose values the rule {pattern:?} of avro.columns hides, seems to be {now} now, which no rule covers"
+    )]
+    Escaped {
+        /// The pattern.
+        pattern: Arc<str>,
+        /// `schema.table`, as it was.
+        table: String,
+        /// The column, as it was.
+        column: String,
+        /// `schema.table.column`, as it is.
+        now: String,
+    },
     /// A rule that makes no sense for a column.
     #[error("{source}: {}", std::error::Error::source(source).map_or_else(String::new, ToString::to_string))]
     Misfit {
@@ -57,6 +72,10 @@ impl RuleError {
                  is still to come, add required = false."
                     .to_owned(),
             ),
+            RuleError::Escaped { now, .. } => Some(format!(
+                "Give {now} a rule, such as that of the old name, which stays, with required = false; or {{ exclude = false }} if its \
+                 values may be seen."
+            )),
             RuleError::Misfit { source } => source.hint(),
         }
     }
@@ -64,7 +83,10 @@ impl RuleError {
 
 /// All the rules there are.
 #[derive(Debug, Default)]
-pub(super) struct Rules(Vec<Configured>);
+pub(super) struct Rules {
+    configured: Vec<Configured>,
+    hidden: Hidden,
+}
 
 #[derive(Debug)]
 struct Configured {
@@ -87,11 +109,14 @@ impl Rules {
                 required: rule.required,
             })
         };
-        rules.iter().map(configured).collect::<Result<_, _>>().map(Rules)
+        Ok(Rules {
+            configured: rules.iter().map(configured).collect::<Result<_, _>>()?,
+            hidden: Hidden::default(),
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.configured.is_empty()
     }
 
     /// The rule of each of a relation's columns.
@@ -101,7 +126,7 @@ impl Rules {
         }
         let rule_of = |column: &str| -> Result<Option<ColumnRule>, RuleError> {
             Ok(self.covering(relation, column)?.and_then(|index| {
-                let configured = self.0.get(index)?;
+                let configured = self.configured.get(index)?;
                 Some(ColumnRule {
                     pattern: Arc::clone(&configured.text),
                     rule: configured.rule.clone()?,
@@ -111,10 +136,40 @@ impl Rules {
         relation.columns.iter().map(|column| rule_of(&column.name)).collect()
     }
 
+    /// Takes in a relation as the stream describes it now; an error if a rule hid values that would be seen from here on.
+    pub(super) fn watch(&self, relation: &Relation) -> Result<(), RuleError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let cover = |column: &str| -> Result<Cover, RuleError> {
+            let covering = self.covering(relation, column)?;
+            Ok(match covering.and_then(|index| self.configured.get(index)) {
+                None => Cover::Uncovered,
+                Some(Configured {
+                    text, rule: Some(rule), ..
+                }) if rule.hides() => Cover::Hidden(Arc::clone(text)),
+                Some(_) => Cover::Shown,
+            })
+        };
+        let covers: Vec<Cover> = relation
+            .columns
+            .iter()
+            .map(|column| cover(&column.name))
+            .collect::<Result<_, _>>()?;
+        self.hidden
+            .take_in(relation, covers)
+            .map_err(|escaped| RuleError::Escaped {
+                pattern: escaped.pattern,
+                table: escaped.table,
+                column: escaped.column,
+                now: escaped.now,
+            })
+    }
+
     /// The rule that covers a column: the one for it alone, or else the only one, or one of several that say the same.
     fn covering(&self, relation: &Relation, column: &str) -> Result<Option<usize>, RuleError> {
         let covers = |exact: bool| {
-            self.0.iter().enumerate().filter(move |(_, configured)| {
+            self.configured.iter().enumerate().filter(move |(_, configured)| {
                 configured.pattern.is_exact() == exact
                     && configured.pattern.matches(&relation.schema, &relation.name, column)
             })
@@ -141,7 +196,7 @@ impl Rules {
             let names = || relation.columns.iter().map(|column| column.name.as_str());
             names().any(|column| pattern.matches(&relation.schema, &relation.name, column))
         };
-        let indexed = self.0.iter().enumerate();
+        let indexed = self.configured.iter().enumerate();
         indexed
             .filter(move |(_, configured)| covers(&configured.pattern))
             .map(|(index, _)| index)
@@ -163,7 +218,7 @@ impl Rules {
                 Ok(()) | Err(_) => {}
             }
         }
-        let unmatched = self.0.iter().enumerate();
+        let unmatched = self.configured.iter().enumerate();
         faults.extend(
             unmatched
                 .filter(|(index, configured)| configured.required && !matched.contains(index))

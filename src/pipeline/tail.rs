@@ -276,6 +276,8 @@ impl<'a> Tail<'a> {
         let table = match wanted {
             true => {
                 let (topic, encoder) = self.publish.encoder(&relation)?;
+                let watched = self.publish.rules.watch(&relation);
+                watched.map_err(|error| PipelineError::Rules(vec![error]))?;
                 Some(Table { topic, encoder })
             }
             false => None,

@@ -458,6 +458,54 @@ async fn a_table_that_comes_later_is_judged_when_it_is_described() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hidden_column_that_is_renamed_is_not_seen() {
+    for (rename, now) in [
+        ("ALTER TABLE t RENAME secret TO mail", "public.t.mail"),
+        ("ALTER TABLE t RENAME TO u", "public.u.secret"),
+    ] {
+        let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
+        let database = postgres.database().await;
+        database
+            .execute("CREATE TABLE t (id int PRIMARY KEY, secret text, n int)")
+            .await;
+        let config = config(&database, &kafka, "text", "{ 'public.t.secret' = { exclude = true } }");
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        database.execute("INSERT INTO t VALUES (1, 'hunter2', 1)").await;
+        let table = now.rsplit_once('.').unwrap().0;
+        database.execute(rename).await;
+        database
+            .execute(&format!("INSERT INTO {table} VALUES (2, 'hunter2', 2)"))
+            .await;
+        let exit = walferry.end(SOON).await;
+        assert_eq!(exit.code, Some(1), "{}", exit.stderr);
+        exit.says(&["public.t.secret", now, "no rule covers", "exclude = false"]);
+        // Also when it starts again from before the rename: the start finds a rule that covers nothing.
+        refused(
+            &config,
+            "run",
+            &["public.t.secret", "covers no column", "required = false"],
+        )
+        .await;
+
+        let rules =
+            format!("{{ 'public.t.secret' = {{ exclude = true, required = false }}, '{now}' = {{ exclude = true }} }}");
+        let config = config.set("avro.columns", &rules);
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        database.confirmed(walferry.slot(), SOON, || walferry.log()).await;
+        let exit = walferry.terminate(SOON).await;
+        let mut topics = vec![format!("{}.public.t", config.name())];
+        if table != "public.t" {
+            topics.push(format!("{}.{table}", config.name()));
+        }
+        let records = read_records(&kafka.address, &topics).await;
+        assert_eq!(records.len(), 2);
+        nothing_has(SECRET, &records, &exit);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_salt_from_a_file_gives_the_same_mask_and_is_never_shown() {
     let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
     let database = postgres.database().await;

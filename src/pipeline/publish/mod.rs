@@ -152,6 +152,10 @@ impl Publisher {
         if matches!(&self.settings.on_bad_row, OnBadRow::DeadLetter { topic: letters } if *letters == topic) {
             return Err(PipelineError::SharedTopic { table: label, topic });
         }
+        self.settings
+            .rules
+            .watch(relation)
+            .map_err(|error| PipelineError::Rules(vec![error]))?;
         tracing::debug!(table = label, version = relation.version, topic, "relation described");
         let destination = Destination::new(topic, label, &self.way.metrics);
         self.tables.insert(relation.oid, Table { encoder, destination });
