@@ -12,7 +12,7 @@ use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-use walferry::avro::{Batch, EncoderSettings, EnvelopeKind, TableEncoder};
+use walferry::avro::{Batch, EncoderSettings, EnvelopeKind, Nullability, TableEncoder, TypeDialect};
 use walferry::envelope::{RowChange, Transaction};
 use walferry::lsn::Lsn;
 use walferry::pgoutput::{Datum, Tuple, TupleBuf};
@@ -64,6 +64,8 @@ fn relation() -> Relation {
 fn settings(envelope: EnvelopeKind) -> EncoderSettings {
     EncoderSettings {
         envelope,
+        types: TypeDialect::Avro,
+        nullability: Nullability::Optional,
         pipeline: "shop".to_owned(),
         database: "shop".to_owned(),
         tombstones: true,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::envelope::{Op, Position, RowChange, Transaction, check_topic};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, OldTuple, Tuple};
-use crate::relation::{PgType, Relation, ReplicaIdentity};
+use crate::relation::{CatalogFacts, Column, PgType, Relation, ReplicaIdentity};
 use crate::row::{Misfit, ValueKind};
 
 use super::batch::Batch;
@@ -24,7 +24,7 @@ use super::name::namespace;
 use super::nested::Buffers;
 use super::rule::{ColumnRule, kinds};
 use super::source::{Source, millis, put_micros_and_nanos};
-use super::{EncoderSettings, EnvelopeKind, schema};
+use super::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect, debezium, schema};
 
 /// Confluent's wire format: a zero byte and the schema's id.
 pub(super) fn wire_header(id: u32) -> [u8; 5] {
@@ -57,6 +57,8 @@ pub struct TableEncoder {
     envelope: EnvelopeKind,
     tombstones: bool,
     fields: Vec<Field>,
+    /// The columns in Debezium's types; `None`: in Avro's own, as `fields` says.
+    debezium: Option<Box<debezium::Rows>>,
     labels: Vec<Label>,
     key: Vec<usize>,
     key_schema: Option<String>,
@@ -116,6 +118,16 @@ fn tuple_of(old: OldTuple<'_>) -> Tuple<'_> {
     }
 }
 
+/// Whether every record of the table has a value of this column: it is NOT NULL, no old row leaves it out, and no update.
+fn is_always_there(relation: &Relation, envelope: EnvelopeKind, facts: &CatalogFacts, column: &str) -> bool {
+    let whole = relation.replica_identity == ReplicaIdentity::Full;
+    // Without an envelope an old row is shown only where it is whole.
+    facts
+        .columns
+        .get(column)
+        .is_some_and(|facts| facts.not_null && (whole || (envelope == EnvelopeKind::Row && !facts.toasted)))
+}
+
 pub(super) fn type_name(ty: &PgType) -> String {
     if ty.schema == "pg_catalog" {
         ty.name.clone()
@@ -125,7 +137,7 @@ pub(super) fn type_name(ty: &PgType) -> String {
 }
 
 impl TableEncoder {
-    /// Compiles a relation version for a topic.
+    /// Compiles a relation version for a topic, from the stream alone.
     pub fn compile(relation: &Relation, topic: &str, settings: &EncoderSettings) -> Result<Self, CompileError> {
         Self::compile_with_rules(relation, &[], topic, settings)
     }
@@ -136,6 +148,17 @@ impl TableEncoder {
         rules: &[Option<ColumnRule>],
         topic: &str,
         settings: &EncoderSettings,
+    ) -> Result<Self, CompileError> {
+        Self::compile_with(relation, rules, topic, settings, &CatalogFacts::default())
+    }
+
+    /// The same, with what the catalog says of the relation. It says nothing with [`CatalogFacts::default`].
+    pub fn compile_with(
+        relation: &Relation,
+        rules: &[Option<ColumnRule>],
+        topic: &str,
+        settings: &EncoderSettings,
+        facts: &CatalogFacts,
     ) -> Result<Self, CompileError> {
         let table = relation.full_name();
         check_topic(topic).map_err(|source| CompileError::Topic {
@@ -155,12 +178,16 @@ impl TableEncoder {
         let never_null = |index: usize, identity: bool| {
             relation.key.contains(&index) && (identity || relation.replica_identity == ReplicaIdentity::Nothing)
         };
+        let always_there = |column: &Column| {
+            settings.nullability == Nullability::Catalog
+                && is_always_there(relation, settings.envelope, facts, &column.name)
+        };
         let fields: Vec<_> = kinds
             .iter()
             .enumerate()
             .map(|(index, (column, kind))| Field {
                 kind: kind.clone(),
-                nullable: !kind.is_excluded() && !never_null(index, column.identity),
+                nullable: !(kind.is_excluded() || never_null(index, column.identity) || always_there(column)),
                 identity: column.identity || relation.replica_identity == ReplicaIdentity::Full,
             })
             .collect();
@@ -179,7 +206,10 @@ impl TableEncoder {
                 }
             })
             .collect();
-        let namespace = namespace(topic);
+        let namespace = match settings.types {
+            TypeDialect::Avro => namespace(topic),
+            TypeDialect::Debezium => debezium::namespace(topic),
+        };
         let row = schema::value(
             &namespace,
             relation,
@@ -189,20 +219,39 @@ impl TableEncoder {
                 .filter(|((_, kind), _)| !kind.is_excluded())
                 .map(|((column, kind), field)| (*column, kind, field.nullable)),
         );
-        let (value_schema, value_record) = match settings.envelope {
-            EnvelopeKind::Debezium => (schema::envelope(&namespace, &row), "Envelope"),
-            EnvelopeKind::Row => (row, "Value"),
-        };
         let keyed = !key_columns.is_empty();
+        let value_record = match settings.envelope {
+            EnvelopeKind::Debezium => "Envelope",
+            EnvelopeKind::Row => "Value",
+        };
+        let (debezium, key_schema, value_schema) = match settings.types {
+            TypeDialect::Avro => {
+                let key =
+                    keyed.then(|| schema::key(&namespace, key_columns.iter().map(|(column, kind)| (*column, kind))));
+                let value = match settings.envelope {
+                    EnvelopeKind::Debezium => schema::envelope(&namespace, &row),
+                    EnvelopeKind::Row => row,
+                };
+                (None, key, value)
+            }
+            TypeDialect::Debezium => {
+                let compiled = debezium::compile(relation, &kinds, &namespace, settings.nullability, facts);
+                let value = match settings.envelope {
+                    EnvelopeKind::Debezium => compiled.envelope_schema,
+                    EnvelopeKind::Row => compiled.value_schema,
+                };
+                (Some(Box::new(compiled.rows)), compiled.key_schema, value)
+            }
+        };
         Ok(TableEncoder {
             table,
             envelope: settings.envelope,
             tombstones: settings.tombstones,
             fields,
+            debezium,
             labels,
             key: relation.key.clone(),
-            key_schema: keyed
-                .then(|| schema::key(&namespace, key_columns.iter().map(|(column, kind)| (*column, kind)))),
+            key_schema,
             value_schema,
             key_record_name: keyed.then(|| schema::full_name(&namespace, "Key")),
             value_record_name: schema::full_name(&namespace, value_record),
@@ -240,12 +289,18 @@ impl TableEncoder {
 
     /// Whether rows can be read in the stream's format.
     pub fn check_format(&self, binary: bool) -> Result<(), CompileError> {
-        let unreadable = |(field, _): &(&Field, &Label)| binary && !field.kind.reads_binary();
-        let mut columns = self.fields.iter().zip(&self.labels).filter(unreadable);
+        let unreadable: Vec<usize> = match &self.debezium {
+            _ if !binary => Vec::new(),
+            Some(rows) => rows.unreadable().collect(),
+            None => (0..self.fields.len())
+                .filter(|at| self.fields.get(*at).is_some_and(|field| !field.kind.reads_binary()))
+                .collect(),
+        };
+        let mut columns = unreadable.iter().filter_map(|column| self.labels.get(*column));
         let first = columns.clone().next();
-        match columns.find(|(_, label)| label.rule.is_some()).or(first) {
+        match columns.find(|label| label.rule.is_some()).or(first) {
             None => Ok(()),
-            Some((_, label)) => {
+            Some(label) => {
                 let (table, column, type_name) = (self.table.clone(), label.column.clone(), label.type_name.clone());
                 Err(match &label.rule {
                     None => CompileError::NoBinaryForm {
@@ -337,7 +392,12 @@ impl TableEncoder {
                 match self.put_changed_key(old, new_key.as_ref(), out)? {
                     None => self.put_record(Op::Update, new_key, before, Some(after), event, take(), out),
                     Some(old_key) => {
-                        self.put_delete(Some(old_key), before, event, take(), out)?;
+                        let names = self.key_headers(&old_key, new_key.as_ref(), out);
+                        let new_name = names.as_ref().map(|(_, new)| new.as_slice());
+                        self.put_delete(Some(old_key), before, new_name, event, take(), out)?;
+                        if let Some((old, _)) = names {
+                            out.header("__debezium.oldkey", |bytes| bytes.extend_from_slice(&old));
+                        }
                         self.put_record(Op::Create, new_key, None, Some(after), event, take(), out)
                     }
                 }
@@ -345,7 +405,7 @@ impl TableEncoder {
             RowChange::Delete { old } => {
                 self.check_count(tuple_of(old))?;
                 let key = self.put_key(Side::Before(old), out)?;
-                self.put_delete(key, Some(Side::Before(old)), event, take(), out)
+                self.put_delete(key, Some(Side::Before(old)), None, event, take(), out)
             }
             RowChange::Truncate => self.put_record(Op::Truncate, None, None, None, event, take(), out),
         }
@@ -409,17 +469,18 @@ impl TableEncoder {
         {
             return Err(Fault::at(column, Reason::KeyNotInIdentity));
         }
+        if let Some(rows) = &self.debezium {
+            for &column in &self.key {
+                let datum = self.key_datum(column, side).unwrap_or(Datum::Unchanged);
+                rows.put_key(column, datum, out)
+                    .map_err(|reason| Fault::at(column, reason))?;
+            }
+            return Ok(Some(start..out.bytes.len()));
+        }
         for &column in &self.key {
             let Some(field) = self.fields.get(column) else { continue };
             let kind = &field.kind;
-            let datum = match side {
-                Side::Before(old) => tuple_of(old).iter().nth(column),
-                Side::After(new, old) => match new.iter().nth(column) {
-                    Some(Datum::Unchanged) => old.and_then(|old| self.filled(column, old)),
-                    datum => datum,
-                },
-            };
-            match datum {
+            match self.key_datum(column, side) {
                 Some(Datum::Text(text)) => put_text(kind, text, &mut out.buffers, &mut out.bytes),
                 Some(Datum::Binary(bytes)) => put_binary(kind, bytes, &mut out.bytes),
                 Some(Datum::Null) => return Err(Fault::at(column, Reason::NullInKey)),
@@ -428,6 +489,18 @@ impl TableEncoder {
             .map_err(|error| Fault::at(column, error))?;
         }
         Ok(Some(start..out.bytes.len()))
+    }
+
+    /// One side's value of a column of the key.
+    #[inline]
+    fn key_datum<'a>(&self, column: usize, side: Side<'a>) -> Option<Datum<'a>> {
+        match side {
+            Side::Before(old) => tuple_of(old).iter().nth(column),
+            Side::After(new, old) => match new.iter().nth(column) {
+                Some(Datum::Unchanged) => old.and_then(|old| self.filled(column, old)),
+                datum => datum,
+            },
+        }
     }
 
     /// The old row's value of a column, if the old tuple holds that column.
@@ -440,18 +513,40 @@ impl TableEncoder {
         datum.filter(|datum| *datum != Datum::Unchanged)
     }
 
-    /// Appends a delete and, where asked for, its tombstone.
+    /// Old and new key as Debezium's headers name them.
+    fn key_headers(&self, old: &Range<usize>, new: Option<&Range<usize>>, out: &Batch) -> Option<(Vec<u8>, Vec<u8>)> {
+        let rows = self.debezium.as_ref()?;
+        if self.envelope != EnvelopeKind::Debezium {
+            return None;
+        }
+        let text = |key: &Range<usize>| {
+            let avro = out.slice(key).get(self.key_header.len()..).unwrap_or_default();
+            rows.key_text(avro)
+        };
+        Some((text(old), text(new?)))
+    }
+
+    /// Appends a delete and, where asked for, its tombstone. `new_key`: the key under which the row goes on, as a header names it.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one record")]
     fn put_delete(
         &self,
         key: Option<Range<usize>>,
         before: Option<Side<'_>>,
+        new_key: Option<&[u8]>,
         event: Event<'_>,
         position: Position,
         out: &mut Batch,
     ) -> Result<(), Fault> {
         let tombstone = self.tombstones && key.is_some() && self.envelope == EnvelopeKind::Debezium;
+        let put_new_key = |out: &mut Batch| {
+            if let Some(new_key) = new_key {
+                out.header("__debezium.newkey", |bytes| bytes.extend_from_slice(new_key));
+            }
+        };
+        put_new_key(out);
         self.put_record(Op::Delete, key.clone(), before, None, event, position, out)?;
         if tombstone {
+            put_new_key(out);
             out.header("walferry.commit_lsn", |bytes| put_lsn(position.commit_lsn, bytes));
             out.header("walferry.ordinal", |bytes| put_decimal(position.ordinal, bytes));
             out.push(Op::Delete, key, None, position);
@@ -534,6 +629,9 @@ impl TableEncoder {
     /// Appends the row of one side.
     #[inline]
     fn put_row(&self, side: Side<'_>, out: &mut Batch) -> Result<(), Fault> {
+        if let Some(rows) = &self.debezium {
+            return self.put_debezium_row(rows, side, out);
+        }
         let tuple = match side {
             Side::Before(old) => tuple_of(old),
             Side::After(new, _) => new,
@@ -544,6 +642,37 @@ impl TableEncoder {
                 datum => datum,
             };
             self.put_datum(column, field, datum, &mut out.buffers, &mut out.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the row of one side in Debezium's types.
+    #[inline(never)]
+    fn put_debezium_row(&self, rows: &debezium::Rows, side: Side<'_>, out: &mut Batch) -> Result<(), Fault> {
+        let tuple = match side {
+            Side::Before(old) => tuple_of(old),
+            Side::After(new, _) => new,
+        };
+        for (column, (field, datum)) in self.fields.iter().zip(tuple.iter()).enumerate() {
+            if field.kind.is_excluded() {
+                continue;
+            }
+            let put = match (datum, side) {
+                (Datum::Unchanged, Side::Before(_)) => Err(Reason::OldValueNotSent),
+                (Datum::Unchanged, Side::After(_, old)) => match old.and_then(|old| self.filled(column, old)) {
+                    Some(datum) => rows.put(column, datum, out),
+                    None => {
+                        out.unchanged.push(column);
+                        rows.put_unavailable(column, &mut out.bytes)
+                    }
+                },
+                (Datum::Null, Side::Before(OldTuple::Key(_))) if !field.identity => {
+                    rows.put_absent(column, &mut out.bytes);
+                    Ok(())
+                }
+                (datum, _) => rows.put(column, datum, out),
+            };
+            put.map_err(|reason| Fault::at(column, reason))?;
         }
         Ok(())
     }
@@ -575,7 +704,8 @@ impl TableEncoder {
                 Ok(())
             }
             Datum::Null | Datum::Unchanged if field.kind.is_excluded() => Ok(()),
-            Datum::Null | Datum::Unchanged => Err(Fault::at(column, Reason::NullInKey)),
+            Datum::Null | Datum::Unchanged if self.key.contains(&column) => Err(Fault::at(column, Reason::NullInKey)),
+            Datum::Null | Datum::Unchanged => Err(Fault::at(column, Reason::NullInNotNull)),
         }
     }
 
@@ -600,7 +730,8 @@ impl TableEncoder {
                 out.unchanged.push(column);
                 Ok(Datum::Null)
             }
-            None => Err(Fault::at(column, Reason::KeyNotSent)),
+            None if self.key.contains(&column) => Err(Fault::at(column, Reason::KeyNotSent)),
+            None => Err(Fault::at(column, Reason::NullInNotNull)),
         }
     }
 

@@ -75,6 +75,9 @@ pub enum Reason {
     /// NULL, in a column of the key.
     #[error("the column is part of the key and NULL")]
     NullInKey,
+    /// NULL, in a column that the catalog says is NOT NULL.
+    #[error("the column is NOT NULL in the catalog, and NULL in this row, which is older")]
+    NullInNotNull,
     /// A column of the key was left unchanged in TOAST, and no old tuple has it.
     #[error("the column is part of the key, unchanged in TOAST, and the old row was not sent")]
     KeyNotSent,
@@ -95,6 +98,7 @@ impl Reason {
         match self {
             Reason::Value(error) => error.label(),
             Reason::NullInKey => "null_in_key",
+            Reason::NullInNotNull => "null_in_not_null",
             Reason::KeyNotSent => "key_not_sent",
             Reason::KeyNotInIdentity => "key_not_in_identity",
             Reason::OldValueNotSent => "old_value_not_sent",

@@ -7,14 +7,17 @@ use super::batch::Batch;
 use super::binary::put_bytes;
 use super::encoder::wire_header;
 use super::source::{Source, millis};
-use super::{EncoderSettings, schema};
+use super::{EncoderSettings, TypeDialect, debezium, schema};
 use crate::avro::binary::put_long;
 
 /// Encodes logical messages, for the topic `<pipeline>.message`. The key is the prefix.
 #[derive(Debug, Clone)]
 pub struct MessageEncoder {
     topic: String,
+    key_schema: String,
     value_schema: String,
+    /// What stands between `source` and `message`: in Debezium's types a `transaction`, which is null.
+    transaction: &'static [u8],
     source: Source,
     key_header: [u8; 5],
     value_header: [u8; 5],
@@ -25,7 +28,18 @@ impl MessageEncoder {
     pub fn new(settings: &EncoderSettings) -> Self {
         MessageEncoder {
             topic: message_topic(&settings.pipeline),
-            value_schema: schema::message_value(),
+            key_schema: match settings.types {
+                TypeDialect::Avro => schema::MESSAGE_KEY.to_owned(),
+                TypeDialect::Debezium => debezium::schema::message_key(),
+            },
+            value_schema: match settings.types {
+                TypeDialect::Avro => schema::message_value(),
+                TypeDialect::Debezium => debezium::schema::message_value(),
+            },
+            transaction: match settings.types {
+                TypeDialect::Avro => &[],
+                TypeDialect::Debezium => &[0],
+            },
             // Debezium has no null there, but the empty string.
             source: Source::new(settings, "", ""),
             key_header: wire_header(0),
@@ -40,7 +54,7 @@ impl MessageEncoder {
 
     /// The key's schema.
     pub fn key_schema(&self) -> Option<&str> {
-        Some(schema::MESSAGE_KEY)
+        Some(&self.key_schema)
     }
 
     /// The value's schema.
@@ -89,6 +103,7 @@ impl MessageEncoder {
         out.bytes.push(2);
         put_long(millis(transaction.now_us), &mut out.bytes);
         self.source.put(transaction, lsn, position, &mut out.bytes);
+        out.bytes.extend_from_slice(self.transaction);
         out.bytes.push(2);
         put_bytes(prefix.as_bytes(), &mut out.bytes);
         out.bytes.push(2);

@@ -18,6 +18,8 @@ pub mod batch;
 mod binary;
 /// Rows that could not be published, as they were sent.
 pub mod dead_letter;
+/// The types of Debezium's Postgres connector.
+mod debezium;
 /// Relation version → schemas and encoder.
 pub mod encoder;
 /// What can be wrong with a relation or a row.
@@ -56,11 +58,33 @@ pub enum EnvelopeKind {
     Row,
 }
 
+/// Which types the columns have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TypeDialect {
+    /// Avro's own.
+    Avro,
+    /// Those of Debezium's Postgres connector.
+    Debezium,
+}
+
+/// Which columns can be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Nullability {
+    /// All outside of the key.
+    Optional,
+    /// Those that are not NOT NULL in the catalog, and those that some record has no value of.
+    Catalog,
+}
+
 /// What an encoder needs to know beside the relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncoderSettings {
     /// The shape of the values.
     pub envelope: EnvelopeKind,
+    /// The types of the columns.
+    pub types: TypeDialect,
+    /// Which columns can be null.
+    pub nullability: Nullability,
     /// The pipeline's name: `source.name`.
     pub pipeline: String,
     /// The database: `source.db`.
@@ -69,4 +93,11 @@ pub struct EncoderSettings {
     pub tombstones: bool,
     /// walferry's version: `source.version`.
     pub version: String,
+}
+
+impl EncoderSettings {
+    /// Whether an encoder is compiled from what the catalog says, too.
+    pub fn need_facts(&self) -> bool {
+        self.types == TypeDialect::Debezium || self.nullability == Nullability::Catalog
+    }
 }

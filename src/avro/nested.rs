@@ -16,11 +16,11 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Vec<u8> {
         self.free.pop().unwrap_or_default()
     }
 
-    fn put_back(&mut self, buffer: Vec<u8>) {
+    pub(super) fn put_back(&mut self, buffer: Vec<u8>) {
         self.free.push(buffer);
     }
 
@@ -65,7 +65,7 @@ fn put_nullable_binary(kind: &ValueKind, value: Option<&[u8]>, out: &mut Vec<u8>
 }
 
 /// Appends items, and what stands around them.
-fn put_block(
+pub(super) fn put_block(
     count: usize,
     out: &mut Vec<u8>,
     items: impl FnOnce(&mut Vec<u8>) -> Result<(), ValueError>,

@@ -20,14 +20,14 @@ fn quoted(text: &str) -> String {
 }
 
 /// Types while a schema is being written: a record is defined where it is first met, and named from there on.
-struct Types<'a> {
+pub(super) struct Types<'a> {
     /// The namespace of the topic's records.
     namespace: &'a str,
     defined: BTreeSet<String>,
 }
 
 impl<'a> Types<'a> {
-    fn new(namespace: &'a str) -> Self {
+    pub(super) fn new(namespace: &'a str) -> Self {
         Types {
             namespace,
             defined: BTreeSet::new(),
@@ -35,7 +35,7 @@ impl<'a> Types<'a> {
     }
 
     /// The Avro type of a kind of value.
-    fn of(&mut self, kind: &ValueKind) -> String {
+    pub(super) fn of(&mut self, kind: &ValueKind) -> String {
         let simple = match kind {
             ValueKind::Bool => r#""boolean""#,
             ValueKind::Int2 | ValueKind::Int4 => r#""int""#,

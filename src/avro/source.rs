@@ -69,7 +69,7 @@ impl Source {
         put_long(millis(transaction.commit_time_us), out);
         out.extend_from_slice(&self.middle);
         out.push(PRESENT);
-        // `["<commit LSN before>","<LSN>"]`, decimal, as Debezium has it.
+        // `["<end of the commit before>","<LSN>"]`, decimal, as Debezium has it.
         let _infallible = put_framed(out, |out| {
             match transaction.previous_commit_lsn {
                 Some(previous) => {

@@ -369,6 +369,20 @@ pub const KEYS: &[Key] = &[
          else in headers.",
     ),
     key(
+        "avro.types",
+        Kind::Choice(&["avro", "debezium"]),
+        "avro",
+        "avro: Avro's own types. debezium: the semantic types of Debezium's Postgres connector, which its consumers \
+         know.",
+    ),
+    key(
+        "avro.nullability",
+        Kind::Choice(&["auto", "optional", "catalog"]),
+        "auto",
+        "optional: every column outside of the key can be null. catalog: NOT NULL columns cannot, where every record \
+         has their value. auto: optional; with types = \"debezium\" catalog, as Debezium has it.",
+    ),
+    key(
         "avro.columns",
         Kind::Rules,
         "",

@@ -234,8 +234,30 @@ pub enum Subject {
 pub struct Avro {
     /// What stands around the row.
     pub envelope: Envelope,
+    /// Which types the columns have.
+    pub types: Types,
+    /// Which columns can be null.
+    pub nullability: Nullability,
     /// `avro.columns`, in the order of the patterns' text.
     pub columns: Vec<ColumnRule>,
+}
+
+/// Which types the columns have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Types {
+    /// Avro's own.
+    Avro,
+    /// Those of Debezium's Postgres connector.
+    Debezium,
+}
+
+/// Which columns can be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nullability {
+    /// All outside of the key.
+    Optional,
+    /// Those that are not NOT NULL in the catalog.
+    Catalog,
 }
 
 /// A rule for the columns that a pattern covers.

@@ -119,6 +119,8 @@ fn a_name_is_enough() {
             },
             avro: Avro {
                 envelope: Envelope::Debezium,
+                types: Types::Avro,
+                nullability: Nullability::Optional,
                 columns: vec![],
             },
             http: Http {
@@ -149,7 +151,7 @@ fn every_key_is_read() {
          [delivery]\nmax_in_flight = \"1GiB\"\non_bad_row = \"dead-letter\"\ndead_letter_topic = \"lost.{{name}}\"\n\
          [schema_registry]\nurl = \"http://r1:8081/, https://r2\"\nusername = \"ru\"\npassword = \"rp\"\nssl_ca = \"/rca.pem\"\n\
          subject = \"record-name\"\nregister = false\n\
-         [avro]\nenvelope = \"row\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
+         [avro]\nenvelope = \"row\"\ntypes = \"debezium\"\nnullability = \"catalog\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
     );
     let strings = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let map = |entries: &[(&str, &str)]| env(entries);
@@ -207,6 +209,8 @@ fn every_key_is_read() {
             },
             avro: Avro {
                 envelope: Envelope::Row,
+                types: Types::Debezium,
+                nullability: Nullability::Catalog,
                 columns: vec![ColumnRule {
                     pattern: "a.b.c".to_owned(),
                     action: ColumnAction::Exclude,
@@ -380,8 +384,6 @@ fn a_key_of_a_feature_that_is_not_there_is_unknown() {
         "[replication]\nfailover = true",
         "[replication]\nspool_dir = \"\"",
         "[delivery]\nguarantee = \"exactly-once\"",
-        "[avro]\ntypes = \"avro\"",
-        "[avro]\nnullability = \"optional\"",
     ] {
         assert!(
             only_fault(&format!("name = \"shop\"\n{text}")).contains("unknown key"),

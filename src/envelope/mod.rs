@@ -75,7 +75,7 @@ pub struct Transaction {
     pub commit_time_us: i64,
     /// When it was received, µs since the Unix epoch; taken once for all of its changes.
     pub now_us: i64,
-    /// The commit record before this one, for `source.sequence`; `None` right after a start.
+    /// Where the commit before this one ended, for `source.sequence`; `None` right after a start.
     pub previous_commit_lsn: Option<Lsn>,
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::error::PipelineError;
 use super::published::PublishedTable;
 use super::sql::Sql;
+use crate::avro::EncoderSettings;
 use crate::lsn::Lsn;
 use crate::pgoutput::RelationMessage;
-use crate::relation::{CatalogKeys, Registry, Relation, Update};
+use crate::relation::{CatalogFacts, CatalogKeys, Registry, Relation, Update};
 
 /// Takes in a Relation message that stands at `lsn`.
 pub(super) async fn take_in(
@@ -27,6 +28,18 @@ pub(super) async fn take_in(
     relations
         .describe(message, &keys)
         .map_err(|source| PipelineError::Relation { lsn, source })
+}
+
+/// What the catalog says of the relation's columns, where an encoder needs it.
+pub(super) async fn facts(
+    sql: &Sql,
+    settings: &EncoderSettings,
+    relation: &Relation,
+) -> Result<CatalogFacts, PipelineError> {
+    match settings.need_facts() {
+        true => sql.facts(relation).await,
+        false => Ok(CatalogFacts::default()),
+    }
 }
 
 /// Published tables, as the stream would describe them now.

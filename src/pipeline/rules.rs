@@ -12,7 +12,7 @@ use super::sql::Sql;
 use crate::avro::{ColumnRule, CompileError};
 use crate::config::glob::{ColumnPattern, PatternError};
 use crate::config::{self, ColumnAction};
-use crate::relation::Relation;
+use crate::relation::{CatalogFacts, Relation};
 use crate::row::{Rule, Salt};
 
 /// What is wrong with a column rule.
@@ -208,7 +208,7 @@ impl Rules {
         let mut matched = BTreeSet::new();
         for relation in relations {
             matched.extend(self.matching(relation));
-            match settings.encoder(relation).map(|_| ()) {
+            match settings.encoder(relation, &CatalogFacts::default()).map(|_| ()) {
                 Err(PipelineError::Rules(errors)) => faults.extend(errors),
                 Err(PipelineError::Compile {
                     source: source @ CompileError::Rule { .. },

@@ -53,7 +53,8 @@ pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<Table
 
     let mut schemas = Vec::with_capacity(tables.len());
     for relation in relations::describe(&sql, &tables).await? {
-        let (topic, encoder) = publish.encoder(&relation)?;
+        let facts = relations::facts(&sql, &publish.encoder, &relation).await?;
+        let (topic, encoder) = publish.encoder(&relation, &facts)?;
         let subject = |record: &str, is_key| publish.subject.subject(&topic, record, is_key);
         let key = encoder.key_schema().zip(encoder.key_record_name());
         let key = match key {

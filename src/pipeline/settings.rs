@@ -7,7 +7,7 @@ use super::error::PipelineError;
 use super::prepare::Wanted;
 use super::publish::{OnBadRow, OnTruncate, PublishSettings};
 use super::rules::Rules;
-use crate::avro::{EncoderSettings, EnvelopeKind};
+use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
 use crate::envelope::TopicTemplate;
@@ -66,6 +66,14 @@ pub(super) fn publish(config: &Config, topic: TopicTemplate) -> Result<PublishSe
             envelope: match config.avro.envelope {
                 config::Envelope::Debezium => EnvelopeKind::Debezium,
                 config::Envelope::Row => EnvelopeKind::Row,
+            },
+            types: match config.avro.types {
+                config::Types::Avro => TypeDialect::Avro,
+                config::Types::Debezium => TypeDialect::Debezium,
+            },
+            nullability: match config.avro.nullability {
+                config::Nullability::Optional => Nullability::Optional,
+                config::Nullability::Catalog => Nullability::Catalog,
             },
             pipeline: config.name.clone(),
             // Known once connected; Postgres's own spelling counts.

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::backoff::Backoff;
 use super::error::{PipelineError, is_transient_sql};
-use crate::relation::{CatalogKeys, PgType, catalog};
+use crate::relation::{CatalogFacts, CatalogKeys, PgType, Questions, Relation, catalog};
 use crate::replication::{ConnectError, PostgresSettings, SqlClient, connect_sql};
 
 /// One ordinary connection, shared by whoever has a question.
@@ -43,6 +43,13 @@ impl Sql {
     /// How the keys of this relation stand.
     pub(super) async fn keys(&self, relation: u32) -> Result<CatalogKeys, PipelineError> {
         self.patiently(async |client| catalog::keys(client, relation).await)
+            .await
+    }
+
+    /// What the stream does not say of this relation's columns.
+    pub(super) async fn facts(&self, relation: &Relation) -> Result<CatalogFacts, PipelineError> {
+        let questions = Questions::of(relation);
+        self.patiently(async |client| catalog::facts(client, relation.oid, &questions).await)
             .await
     }
 

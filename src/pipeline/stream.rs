@@ -228,7 +228,7 @@ impl<'a> Stream<'a> {
                     });
                 };
                 open.tickets.commit(commit.end_lsn)?;
-                self.previous_commit = Some(commit.commit_lsn);
+                self.previous_commit = Some(commit.end_lsn);
                 self.metrics.replication.transactions.inc();
                 Ok(())
             }

@@ -217,7 +217,7 @@ impl<'a> Tail<'a> {
             }
             Message::Commit(commit) => {
                 self.open = None;
-                self.previous_commit = Some(commit.commit_lsn);
+                self.previous_commit = Some(commit.end_lsn);
                 self.confirm(commit.end_lsn);
             }
             Message::Relation(relation) => self.describe(lsn, &relation, sql).await?,
@@ -275,7 +275,8 @@ impl<'a> Tail<'a> {
                 .any(|only| only.matches(&relation.schema, &relation.name));
         let table = match wanted {
             true => {
-                let (topic, encoder) = self.publish.encoder(&relation)?;
+                let facts = relations::facts(sql, &self.publish.encoder, &relation).await?;
+                let (topic, encoder) = self.publish.encoder(&relation, &facts)?;
                 let watched = self.publish.rules.watch(&relation);
                 watched.map_err(|error| PipelineError::Rules(vec![error]))?;
                 Some(Table { topic, encoder })

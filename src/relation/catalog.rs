@@ -1,11 +1,11 @@
-//! The two questions that only the catalog can answer: what a type oid is, and how a key is ordered.
+//! The questions that only the catalog can answer: what a type oid is, how a key is ordered, and what the stream leaves out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio_postgres::{Client, Error};
 
-use super::{Attribute, CatalogKeys, PgType, TypeKind};
+use super::{Attribute, CatalogFacts, CatalogKeys, ColumnFacts, PgType, Questions, TypeKind};
 
 struct Row {
     oid: u32,
@@ -167,4 +167,42 @@ pub async fn keys(client: &Client, relation: u32) -> Result<CatalogKeys, Error> 
         }
     }
     Ok(keys)
+}
+
+/// NOT NULL, defaults, enum labels and the decimals of `money`, as they are now.
+///
+/// # Errors
+///
+/// What the server or the connection says.
+pub async fn facts(client: &Client, relation: u32, questions: &Questions) -> Result<CatalogFacts, Error> {
+    // attgenerated is there from Postgres 12 on.
+    let query = "SELECT a.attname::text, a.attnotnull, a.attstorage <> 'p',
+               CASE WHEN coalesce(to_jsonb(a) ->> 'attgenerated', '') = '' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
+        FROM pg_catalog.pg_attribute a
+        LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped";
+    let mut facts = CatalogFacts::default();
+    for row in client.query(query, &[&relation]).await? {
+        let column = ColumnFacts {
+            not_null: row.try_get(1)?,
+            toasted: row.try_get(2)?,
+            default: row.try_get(3)?,
+        };
+        facts.columns.insert(row.try_get(0)?, column);
+    }
+    if !questions.enums.is_empty() {
+        let query = "SELECT enumtypid, array_agg(enumlabel::text ORDER BY enumsortorder)
+            FROM pg_catalog.pg_enum WHERE enumtypid = ANY ($1) GROUP BY 1";
+        for row in client.query(query, &[&questions.enums]).await? {
+            facts.labels.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+    }
+    if questions.money {
+        let places: i32 = client
+            .query_one("SELECT pg_catalog.scale(1::money::numeric)", &[])
+            .await?
+            .try_get(0)?;
+        facts.money_places = u32::try_from(places).unwrap_or(facts.money_places);
+    }
+    Ok(facts)
 }

@@ -1,16 +1,18 @@
 //! What a relation is: its name, columns, types and key, as the stream described it.
 //!
 //! A relation is never taken from today's catalog. Its shape is that of the last Relation message before the row
-//! at hand; only two questions go to the catalog: what a type oid *is*, and in which order the columns of the
-//! primary key or identity index stand.
+//! at hand; only two questions always go to the catalog: what a type oid *is*, and in which order the columns of the
+//! primary key or identity index stand. [`CatalogFacts`] are for schemas in which NOT NULL and defaults are wanted.
 
 mod builtin;
 pub mod catalog;
+mod facts;
 mod key;
 mod registry;
 
 use std::sync::Arc;
 
+pub use facts::{CatalogFacts, ColumnFacts, Questions};
 pub use key::CatalogKeys;
 pub use registry::{Registry, RelationError, Update};
 

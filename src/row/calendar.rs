@@ -10,6 +10,8 @@ use super::temporal::{push_time, time_from_binary};
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// From 0000-03-01 to 2000-01-01, Postgres's epoch.
 const EPOCH_DAYS: i64 = 730_425;
+/// From 1970-01-01 to 2000-01-01.
+const UNIX_EPOCH_DAYS: i64 = 10_957;
 
 /// Appends the text of a binary `date`.
 pub fn date_text(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
@@ -48,6 +50,26 @@ pub fn timestamp_text(bytes: &[u8], zoned: bool, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
+/// Appends an instant, in microseconds since 1970-01-01 00:00:00 UTC, in the form of ISO 8601 that Java prints, with so many
+/// decimals: `2024-02-29T12:34:56.789Z`. Years beyond 9999 have a plus sign before them, those before 1 are 0, -1 and so on.
+pub fn instant_text(micros: i64, decimals: u8, out: &mut Vec<u8>) {
+    let (year, month, day) = civil(micros.div_euclid(MICROS_PER_DAY).saturating_sub(UNIX_EPOCH_DAYS));
+    let sign = match year {
+        ..0 => "-",
+        0..=9999 => "",
+        _ => "+",
+    };
+    let _infallible = write!(out, "{sign}{:04}-{month:02}-{day:02}T", year.unsigned_abs());
+    let within = micros.rem_euclid(MICROS_PER_DAY);
+    push_time(within.saturating_sub(within.wrapping_rem(1_000_000)), out);
+    if decimals > 0 {
+        let missing = 6u8.saturating_sub(decimals).into();
+        let _infallible = write!(out, ".{:06}", within.wrapping_rem(1_000_000));
+        out.truncate(out.len().saturating_sub(missing));
+    }
+    out.push(b'Z');
+}
+
 fn push_era(bc: bool, out: &mut Vec<u8>) {
     if bc {
         out.extend_from_slice(b" BC");
@@ -55,10 +77,19 @@ fn push_era(bc: bool, out: &mut Vec<u8>) {
 }
 
 /// Appends the date of a day since 2000-01-01, and says whether its year is one before Christ.
+fn push_date(days: i64, out: &mut Vec<u8>) -> bool {
+    let (year, month, day) = civil(days);
+    let bc = year <= 0;
+    let year = if bc { 1i64.wrapping_sub(year) } else { year };
+    let _infallible = write!(out, "{year:04}-{month:02}-{day:02}");
+    bc
+}
+
+/// Year, month and day of a day since 2000-01-01. The year before 1 is 0.
 ///
 /// Years are counted from March, so that the leap day is the last of its year, and in cycles of 400 years of 146 097
 /// days.
-fn push_date(days: i64, out: &mut Vec<u8>) -> bool {
+fn civil(days: i64) -> (i64, i64, i64) {
     let days = days.wrapping_add(EPOCH_DAYS);
     let cycle = days.div_euclid(146_097);
     let day_of_cycle = days.rem_euclid(146_097);
@@ -80,10 +111,7 @@ fn push_date(days: i64, out: &mut Vec<u8>) -> bool {
         .wrapping_mul(400)
         .wrapping_add(year_of_cycle)
         .wrapping_add(i64::from(month <= 2));
-    let bc = year <= 0;
-    let year = if bc { 1i64.wrapping_sub(year) } else { year };
-    let _infallible = write!(out, "{year:04}-{month:02}-{day:02}");
-    bc
+    (year, month, day)
 }
 
 #[cfg(test)]

@@ -18,6 +18,113 @@ use super::wire::Wire;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// The three parts of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Months.
+    pub months: i32,
+    /// Days.
+    pub days: i32,
+    /// Microseconds.
+    pub micros: i64,
+}
+
+impl Parts {
+    /// The infinities are the extremes of all three.
+    pub const fn is_finite(self) -> bool {
+        !matches!(
+            self,
+            Parts {
+                months: i32::MAX,
+                days: i32::MAX,
+                micros: i64::MAX
+            } | Parts {
+                months: i32::MIN,
+                days: i32::MIN,
+                micros: i64::MIN
+            }
+        )
+    }
+}
+
+/// Reads the parts from the text.
+///
+/// # Errors
+/// [`ValueError::OutOfRange`] for numbers that no interval has.
+pub fn parts_from_text(text: &[u8]) -> Result<Parts, ValueError> {
+    match check_text(text)? {
+        b"infinity" => {
+            return Ok(Parts {
+                months: i32::MAX,
+                days: i32::MAX,
+                micros: i64::MAX,
+            });
+        }
+        b"-infinity" => {
+            return Ok(Parts {
+                months: i32::MIN,
+                days: i32::MIN,
+                micros: i64::MIN,
+            });
+        }
+        _ => {}
+    }
+    let (mut months, mut days, mut micros) = (0i128, 0i128, 0i128);
+    let mut number = 0i128;
+    let mut digits = 0u32;
+    let mut negative = false;
+    let mut time = false;
+    let mut fraction = false;
+    for &byte in text.iter().skip(1) {
+        match byte {
+            b'T' => time = true,
+            b'-' => negative = true,
+            b'.' => {
+                fraction = true;
+                digits = 0;
+            }
+            b'0'..=b'9' => {
+                number = number
+                    .saturating_mul(10)
+                    .saturating_add(i128::from(byte.wrapping_sub(b'0')));
+                digits = digits.saturating_add(1);
+            }
+            designator => {
+                if fraction {
+                    // What is said in seconds and six decimals at most.
+                    let missing = 6u32.checked_sub(digits).ok_or(ValueError::OutOfRange)?;
+                    number = number.saturating_mul(10i128.saturating_pow(missing));
+                }
+                let signed = if negative { number.saturating_neg() } else { number };
+                let (sum, unit) = match (designator, time) {
+                    (b'Y', _) => (&mut months, 12),
+                    (b'M', false) => (&mut months, 1),
+                    (b'D', _) => (&mut days, 1),
+                    (b'H', _) => (&mut micros, 3_600_000_000),
+                    (b'M', true) => (&mut micros, 60_000_000),
+                    _ if fraction => (&mut micros, 1),
+                    _ => (&mut micros, 1_000_000),
+                };
+                *sum = sum.saturating_add(signed.saturating_mul(unit));
+                (number, digits, negative, fraction) = (0, 0, false, false);
+            }
+        }
+    }
+    Ok(Parts {
+        months: i32::try_from(months).map_err(|_| ValueError::OutOfRange)?,
+        days: i32::try_from(days).map_err(|_| ValueError::OutOfRange)?,
+        micros: i64::try_from(micros).map_err(|_| ValueError::OutOfRange)?,
+    })
+}
+
+/// Reads the parts from the binary form: microseconds in eight bytes, days and months in four each.
+pub fn parts_from_binary(bytes: &[u8]) -> Result<Parts, ValueError> {
+    let mut wire = Wire::new(bytes);
+    let (micros, days, months) = (wire.i64()?, wire.i32()?, wire.i32()?);
+    wire.end()?;
+    Ok(Parts { months, days, micros })
+}
+
 /// Checks the text, which is passed on as it is.
 pub fn check_text(text: &[u8]) -> Result<&[u8], ValueError> {
     let is_interval = match text {
@@ -76,14 +183,12 @@ fn digits(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Appends the text of the binary form: microseconds in eight bytes, days and months in four each.
+/// Appends the text of the binary form.
 ///
 /// The extremes of all three are Postgres 17's infinities. Of an older server they are finite values, about 178 956 970 years
 /// long, and this is the only case where the two forms differ: their text has the numbers.
 pub fn text_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let mut wire = Wire::new(bytes);
-    let (micros, days, months) = (wire.i64()?, wire.i32()?, wire.i32()?);
-    wire.end()?;
+    let Parts { months, days, micros } = parts_from_binary(bytes)?;
     match (months, days, micros) {
         (i32::MAX, i32::MAX, i64::MAX) => out.extend_from_slice(b"infinity"),
         (i32::MIN, i32::MIN, i64::MIN) => out.extend_from_slice(b"-infinity"),
@@ -163,6 +268,7 @@ mod tests {
             (i32::MIN, i32::MIN, i64::MIN, "-infinity"),
         ] {
             assert_eq!(printed(months, days, micros), text);
+            assert_eq!(parts_from_text(text.as_bytes()), Ok(Parts { months, days, micros }));
             assert_eq!(check_text(text.as_bytes()), Ok(text.as_bytes()));
         }
     }

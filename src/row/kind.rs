@@ -215,7 +215,8 @@ impl ValueKind {
         }
     }
 
-    fn of_numeric(typmod: i32) -> Self {
+    /// The kind of a numeric of this modifier.
+    pub fn of_numeric(typmod: i32) -> Self {
         let shape = precision_and_scale(typmod).filter(|(precision, scale)| (0..=*precision).contains(scale));
         match shape.map(|(precision, scale)| (u32::try_from(precision), u32::try_from(scale))) {
             Some((Ok(precision @ 1..=1000), Ok(scale))) => ValueKind::Decimal { precision, scale },

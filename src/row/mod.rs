@@ -20,8 +20,8 @@
 pub mod array;
 /// `bytea`: hex, escape, raw.
 pub mod bytea;
-/// The ISO text of binary dates and timestamps.
-mod calendar;
+/// The ISO text of dates and timestamps.
+pub mod calendar;
 /// Values of composite types.
 pub mod composite;
 /// `float4`, `float8`.

@@ -66,58 +66,65 @@ impl Magnitude {
 
     /// Appends the two's complement of `self`, negated where `negative`, in as few bytes as hold its sign too.
     fn write(&self, negative: bool, out: &mut Vec<u8>) {
-        let start = out.len();
         match self {
             Magnitude::Small(value) => {
                 let magnitude = i128::from(*value);
-                let value = if negative { magnitude.wrapping_neg() } else { magnitude };
-                let bytes = value.to_be_bytes();
-                let redundant = (value ^ value.wrapping_shr(127))
-                    .leading_zeros()
-                    .saturating_sub(1)
-                    .wrapping_div(8);
-                let shortest = usize::try_from(redundant)
-                    .ok()
-                    .and_then(|redundant| bytes.get(redundant..));
-                out.extend_from_slice(shortest.unwrap_or(&bytes));
-                return;
+                put_unscaled(if negative { magnitude.wrapping_neg() } else { magnitude }, out);
             }
-            Magnitude::Large { limbs, used } => {
-                out.extend_from_slice(&[0; 8]);
-                let mut borrow = negative;
-                let words = limbs.iter().take(*used).map(|limb| {
-                    if !negative {
-                        return *limb;
-                    }
-                    let (word, carried) = (!limb).overflowing_add(u64::from(borrow));
-                    borrow = carried;
-                    word
-                });
-                // Least limb first: written so, and turned round as a whole.
-                let mut at = out.len();
-                for word in words {
-                    out.extend_from_slice(&word.to_le_bytes());
-                    at = out.len();
-                }
-                out.truncate(at);
-                if let Some(written) = out.get_mut(start..) {
-                    if negative && let Some(sign) = written.first_chunk_mut::<8>() {
-                        *sign = [0xff; 8];
-                    }
-                    written.rotate_left(8);
-                    written.reverse();
-                }
-            }
+            Magnitude::Large { limbs, used } => write_limbs(limbs.get(..*used).unwrap_or_default(), negative, out),
         }
-        let excess = out.get(start..).map_or(0, |bytes| {
-            bytes
-                .windows(2)
-                .take_while(|pair| matches!(pair, [0, 0..=0x7f] | [0xff, 0x80..=0xff]))
-                .count()
-        });
-        if excess > 0 {
-            out.drain(start..start.saturating_add(excess));
+    }
+}
+
+/// Appends the two's complement of a number in as few bytes as hold its sign too.
+#[inline]
+pub fn put_unscaled(value: i128, out: &mut Vec<u8>) {
+    let bytes = value.to_be_bytes();
+    let redundant = (value ^ value.wrapping_shr(127))
+        .leading_zeros()
+        .saturating_sub(1)
+        .wrapping_div(8);
+    let shortest = usize::try_from(redundant)
+        .ok()
+        .and_then(|redundant| bytes.get(redundant..));
+    out.extend_from_slice(shortest.unwrap_or(&bytes));
+}
+
+/// The same of limbs, the least of them first.
+fn write_limbs(limbs: &[u64], negative: bool, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    let mut borrow = negative;
+    let words = limbs.iter().map(|limb| {
+        if !negative {
+            return *limb;
         }
+        let (word, carried) = (!limb).overflowing_add(u64::from(borrow));
+        borrow = carried;
+        word
+    });
+    // Least limb first: written so, and turned round as a whole.
+    let mut at = out.len();
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+        at = out.len();
+    }
+    out.truncate(at);
+    if let Some(written) = out.get_mut(start..) {
+        if negative && let Some(sign) = written.first_chunk_mut::<8>() {
+            *sign = [0xff; 8];
+        }
+        written.rotate_left(8);
+        written.reverse();
+    }
+    let excess = out.get(start..).map_or(0, |bytes| {
+        bytes
+            .windows(2)
+            .take_while(|pair| matches!(pair, [0, 0..=0x7f] | [0xff, 0x80..=0xff]))
+            .count()
+    });
+    if excess > 0 {
+        out.drain(start..start.saturating_add(excess));
     }
 }
 
@@ -195,6 +202,46 @@ pub fn decimal_from_text(text: &[u8], precision: u32, scale: u32, out: &mut Vec<
     }
     pending.flush(&mut magnitude)?;
     magnitude.write(negative, out);
+    Ok(())
+}
+
+/// Appends the unscaled value at this scale of a number of any length in text, as Postgres prints it.
+///
+/// # Errors
+/// As [`decimal_from_text`].
+pub fn unscaled_from_text(text: &[u8], scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    match decimal_from_text(text, u32::MAX, scale, out) {
+        // More digits than a column with a precision can have.
+        Err(ValueError::OutOfRange) => unscaled_of_many_digits(text, scale, out),
+        done => done,
+    }
+}
+
+#[cold]
+fn unscaled_of_many_digits(text: &[u8], scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let fraction = text
+        .iter()
+        .position(|byte| *byte == b'.')
+        .map_or(0, |point| text.len().saturating_sub(point.saturating_add(1)));
+    if Ok(scale) != u32::try_from(fraction) {
+        return Err(ValueError::OutOfRange);
+    }
+    let mut limbs: Vec<u64> = Vec::new();
+    let digits: Vec<u8> = text.iter().copied().filter(u8::is_ascii_digit).collect();
+    for group in digits.chunks(19) {
+        let (mut factor, mut carry) = (1u64, 0u64);
+        for byte in group {
+            factor = factor.wrapping_mul(10);
+            carry = carry.wrapping_mul(10).wrapping_add(digit(*byte)?.into());
+        }
+        for limb in &mut limbs {
+            (*limb, carry) = limb.carrying_product(factor, carry);
+        }
+        if carry != 0 {
+            limbs.push(carry);
+        }
+    }
+    write_limbs(&limbs, text.first() == Some(&b'-'), out);
     Ok(())
 }
 

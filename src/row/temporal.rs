@@ -7,7 +7,7 @@ use super::ValueError;
 use super::integer::{exact, i32_from_binary, i64_from_binary};
 
 /// From 1970-01-01 to 2000-01-01, Postgres's epoch.
-const EPOCH_DAYS: i32 = 10_957;
+pub const EPOCH_DAYS: i32 = 10_957;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 /// From 1970-01-01 to 2000-01-01 in microseconds.
@@ -298,14 +298,25 @@ fn finite(micros: i64) -> Result<i64, ValueError> {
 
 /// Checks the text of a `timetz`, and passes it on as Postgres prints it.
 pub fn check_timetz(text: &[u8]) -> Result<&[u8], ValueError> {
+    timetz_from_text(text).map(|_| text)
+}
+
+/// Reads the text of a `timetz`: microseconds since midnight where it was taken, and that place's seconds east of UTC.
+pub fn timetz_from_text(text: &[u8]) -> Result<(i64, i64), ValueError> {
     let mut reader = Reader::new(text);
-    reader.time()?;
-    reader.offset()?;
+    let parts = (reader.time()?, reader.offset()?);
     if reader.rest.is_empty() {
-        Ok(text)
+        Ok(parts)
     } else {
         Err(ValueError::Malformed)
     }
+}
+
+/// Reads the binary form of a `timetz`, as [`timetz_from_text`].
+pub fn timetz_parts_from_binary(bytes: &[u8]) -> Result<(i64, i64), ValueError> {
+    let (micros, zone) = bytes.split_first_chunk::<8>().ok_or(ValueError::Malformed)?;
+    let west = i64::from(i32::from_be_bytes(exact(zone)?));
+    Ok((time_from_binary(micros)?, west.wrapping_neg()))
 }
 
 /// Appends the text that Postgres prints for the binary form of a `timetz`: microseconds, then seconds west of UTC.
@@ -331,7 +342,7 @@ pub fn timetz_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueEr
 }
 
 /// `HH:MM:SS[.ffffff]`, without zeros at the end of the fraction.
-pub(super) fn push_time(micros: i64, out: &mut Vec<u8>) {
+pub fn push_time(micros: i64, out: &mut Vec<u8>) {
     push_clock(micros.wrapping_div(MICROS_PER_SECOND), 3, out);
     let mut fraction = micros.wrapping_rem(MICROS_PER_SECOND);
     if fraction != 0 {

@@ -17,6 +17,7 @@ mod commands;
 mod connection;
 mod crash;
 mod dead_letters;
+mod debezium;
 mod idle;
 mod outage;
 mod pair;

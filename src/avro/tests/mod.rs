@@ -11,10 +11,12 @@ use super::*;
 use crate::envelope::Transaction;
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, TupleBuf};
-use crate::relation::{Column, PgType, Relation, ReplicaIdentity, TypeKind};
+use crate::relation::{CatalogFacts, Column, ColumnFacts, PgType, Relation, ReplicaIdentity, TypeKind};
 
 /// Rows that could not be published.
 mod dead_letter;
+/// Debezium's types.
+mod debezium;
 /// Operations, keys, absences, headers.
 mod events;
 /// Arrays, records, maps.
@@ -80,6 +82,8 @@ fn orders() -> Relation {
 fn settings(envelope: EnvelopeKind) -> EncoderSettings {
     EncoderSettings {
         envelope,
+        types: TypeDialect::Avro,
+        nullability: Nullability::Optional,
         pipeline: "shop".into(),
         database: "shopdb".into(),
         tombstones: true,

@@ -89,6 +89,42 @@ fn the_schema_is_a_function_of_the_relation_and_not_of_its_version() {
 }
 
 #[test]
+fn a_not_null_column_is_plain_where_every_record_has_its_value() {
+    let not_null = |toasted| ColumnFacts {
+        not_null: true,
+        toasted,
+        default: None,
+    };
+    let facts = CatalogFacts {
+        columns: [
+            ("note".to_owned(), not_null(false)),
+            ("body".to_owned(), not_null(true)),
+        ]
+        .into(),
+        ..CatalogFacts::default()
+    };
+    let plain = |envelope, replica_identity| {
+        let mut relation = orders();
+        relation.replica_identity = replica_identity;
+        let settings = EncoderSettings {
+            nullability: Nullability::Catalog,
+            ..settings(envelope)
+        };
+        let encoder = TableEncoder::compile_with(&relation, &[], TOPIC, &settings, &facts).unwrap();
+        let schema: Json = serde_json::from_str(encoder.value_schema()).unwrap();
+        let value = match envelope {
+            EnvelopeKind::Debezium => &schema["fields"][0]["type"][1],
+            EnvelopeKind::Row => &schema,
+        };
+        [1, 2].map(|column| value["fields"][column]["type"] == "string")
+    };
+    assert_eq!(plain(EnvelopeKind::Debezium, ReplicaIdentity::Default), [false, false]);
+    assert_eq!(plain(EnvelopeKind::Debezium, ReplicaIdentity::Full), [true, true]);
+    assert_eq!(plain(EnvelopeKind::Row, ReplicaIdentity::Default), [true, false]);
+    assert_eq!(plain(EnvelopeKind::Row, ReplicaIdentity::Full), [true, true]);
+}
+
+#[test]
 fn a_name_that_avro_forbids_stands_in_the_schema_as_a_property() {
     let mut relation = orders();
     relation.name = "größe \"x\"".into();

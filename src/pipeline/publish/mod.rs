@@ -19,13 +19,13 @@ use super::error::PipelineError;
 use super::relations;
 use super::rules::Rules;
 use super::sql::Sql;
-use crate::avro::{Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Record, Subject, TableEncoder};
+use crate::avro::{BadRow, Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Reason, Record, Subject, TableEncoder};
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
 use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
 use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
 use crate::progress::{self, Failure};
-use crate::relation::{self, Relation};
+use crate::relation::{self, CatalogFacts, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::state::{State, Status};
@@ -50,13 +50,17 @@ pub(super) struct PublishSettings {
 
 impl PublishSettings {
     /// A relation's topic, and the encoder of its rows.
-    pub(super) fn encoder(&self, relation: &Relation) -> Result<(String, TableEncoder), PipelineError> {
+    pub(super) fn encoder(
+        &self,
+        relation: &Relation,
+        facts: &CatalogFacts,
+    ) -> Result<(String, TableEncoder), PipelineError> {
         let topic = topic_name(&self.topic, &self.encoder.pipeline, &relation.schema, &relation.name);
         let rules = self
             .rules
             .of(relation)
             .map_err(|error| PipelineError::Rules(vec![error]))?;
-        let encoder = TableEncoder::compile_with_rules(relation, &rules, &topic, &self.encoder)
+        let encoder = TableEncoder::compile_with(relation, &rules, &topic, &self.encoder, facts)
             .and_then(|encoder| encoder.check_format(self.binary).map(|()| encoder))
             .map_err(|source| PipelineError::Compile {
                 table: relation.full_name(),
@@ -87,6 +91,11 @@ impl Open {
 struct Table {
     encoder: TableEncoder,
     destination: Destination,
+    relation: Arc<Relation>,
+    /// What the catalog said when the relation was described; nothing where it was not asked.
+    facts: CatalogFacts,
+    /// The same, without the NOT NULLs that rows have contradicted.
+    relaxed: CatalogFacts,
 }
 
 pub(super) struct Publisher {
@@ -140,15 +149,21 @@ impl Publisher {
     /// Takes in a Relation message.
     pub(super) async fn describe(&mut self, lsn: Lsn, message: &RelationMessage<'_>) -> Result<(), PipelineError> {
         let update = relations::take_in(&mut self.relations, &self.sql, lsn, message).await?;
-        if let relation::Update::Changed(relation) = update {
-            self.compile(&relation)?;
+        let (relation, changed) = match update {
+            relation::Update::Changed(relation) => (relation, true),
+            relation::Update::Unchanged(relation) => (relation, false),
+        };
+        let facts = relations::facts(&self.sql, &self.settings.encoder, &relation).await?;
+        if changed || self.tables.get(&relation.oid).is_none_or(|table| table.facts != facts) {
+            let table = self.compile(&relation, &facts)?;
+            self.tables.insert(relation.oid, table);
         }
         Ok(())
     }
 
-    fn compile(&mut self, relation: &Relation) -> Result<(), PipelineError> {
+    fn compile(&self, relation: &Arc<Relation>, facts: &CatalogFacts) -> Result<Table, PipelineError> {
         let label = relation.full_name();
-        let (topic, encoder) = self.settings.encoder(relation)?;
+        let (topic, encoder) = self.settings.encoder(relation, facts)?;
         if matches!(&self.settings.on_bad_row, OnBadRow::DeadLetter { topic: letters } if *letters == topic) {
             return Err(PipelineError::SharedTopic { table: label, topic });
         }
@@ -158,7 +173,37 @@ impl Publisher {
             .map_err(|error| PipelineError::Rules(vec![error]))?;
         tracing::debug!(table = label, version = relation.version, topic, "relation described");
         let destination = Destination::new(topic, label, &self.way.metrics);
-        self.tables.insert(relation.oid, Table { encoder, destination });
+        Ok(Table {
+            encoder,
+            destination,
+            relation: Arc::clone(relation),
+            facts: facts.clone(),
+            relaxed: facts.clone(),
+        })
+    }
+
+    /// Compiles a table again with a column that can be null: the catalog says NOT NULL, and a row that is older is not. What the catalog said
+    /// stays remembered, so that the next description of the same does not bring the refused schema back.
+    fn relax(&mut self, relation: u32, position: Position, bad: BadRow) -> Result<(), PipelineError> {
+        let found = self.tables.get_mut(&relation).and_then(|table| {
+            let column = bad.column.as_deref()?;
+            let facts = table.relaxed.columns.get_mut(column).filter(|facts| facts.not_null)?;
+            facts.not_null = false;
+            Some((table, column))
+        });
+        let Some((table, column)) = found else {
+            return Err(PipelineError::BadRow { position, source: bad });
+        };
+        tracing::info!(
+            table = table.destination.label,
+            column,
+            "the column is NOT NULL now and has no value in an older row: it is nullable in this table's schemas until the table is described anew"
+        );
+        table.destination.flush_counts();
+        let (described, said, relaxed) = (Arc::clone(&table.relation), table.facts.clone(), table.relaxed.clone());
+        let mut table = self.compile(&described, &relaxed)?;
+        table.facts = said;
+        self.tables.insert(relation, table);
         Ok(())
     }
 
@@ -176,7 +221,9 @@ impl Publisher {
         let Some(table) = self.tables.get_mut(&relation) else {
             return Err(PipelineError::UnknownRelation { lsn, relation });
         };
-        let Table { encoder, destination } = table;
+        let Table {
+            encoder, destination, ..
+        } = table;
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
@@ -189,6 +236,10 @@ impl Publisher {
         let position = open.position();
         let why = match encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
             Ok(()) => too_large(&self.way.producer, &self.batch, destination).await?,
+            Err(bad) if bad.kind == Reason::NullInNotNull => {
+                self.relax(relation, position, bad)?;
+                return Box::pin(self.change(open, lsn, relation, change)).await;
+            }
             Err(bad) => {
                 open.ordinal += encoder.places(change, &mut self.batch);
                 Some(Why::BadRow(bad))

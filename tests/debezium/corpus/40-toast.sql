@@ -1,0 +1,14 @@
+INSERT INTO toast SELECT 1, 1, repeat('t', 3000), repeat('v', 3000), repeat('c', 3000), convert_to(repeat('b', 3000), 'UTF8'), to_json(repeat('j', 3000)), to_jsonb(repeat('k', 3000)), xmlelement(name a, repeat('x', 3000)), repeat('C', 3000), hstore('k', repeat('h', 3000)), (repeat('123456789', 1000) || '.5')::numeric, repeat('9', 1000)::numeric, array_to_tsvector(array_agg(md5(i::text))), repeat('10', 12000)::varbit, numrange(1, repeat('123456789', 1000)::numeric), 'm' FROM generate_series(1, 100) i;
+UPDATE toast SET n = 2;
+UPDATE toast SET id = 2;
+UPDATE toast SET t = repeat('T', 3000);
+DELETE FROM toast;
+INSERT INTO toast_nn VALUES (1, 1, repeat('t', 3000), convert_to(repeat('b', 3000), 'UTF8'), to_jsonb(repeat('k', 3000)));
+UPDATE toast_nn SET n = 2;
+INSERT INTO toast_arrays SELECT 1, 1, array_agg(i::text), array_agg(i::text), array_agg(i::int2), array_agg(i), array_agg(i::int8), array_agg(i::float8), array_agg(i::numeric), array_agg('2024-01-01'::date + i), array_agg(md5(i::text)::uuid), array_agg(convert_to(i::text, 'UTF8')), array_agg(to_json(i)), array_agg(to_jsonb(i)), array_agg('2024-01-01 00:00+00'::timestamptz), array_agg('so, so'::mood) FROM generate_series(1, 1500) i;
+UPDATE toast_arrays SET n = 2;
+INSERT INTO toast_full VALUES (1, 1, repeat('t', 3000), convert_to(repeat('b', 3000), 'UTF8'));
+UPDATE toast_full SET n = 2;
+UPDATE toast_full SET id = 2;
+DELETE FROM toast_full;
+INSERT INTO marker VALUES (40);

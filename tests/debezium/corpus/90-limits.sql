@@ -1,0 +1,11 @@
+CREATE TABLE limit_date (id int PRIMARY KEY, d date);
+CREATE TABLE limit_timestamp (id int PRIMARY KEY, ts timestamp, ts3 timestamp(3));
+CREATE TABLE limit_timestamptz (id int PRIMARY KEY, tt timestamptz);
+CREATE TABLE limit_time (id int PRIMARY KEY, t time, t3 time(3), tz timetz);
+CREATE TABLE limit_numeric (id int PRIMARY KEY, minus numeric(5,-2), beyond numeric(3,5));
+INSERT INTO limit_time VALUES (1, '24:00:00', '24:00:00', '24:00:00+00');
+INSERT INTO limit_timestamptz VALUES (1, 'infinity'), (2, '-infinity'), (3, '0044-03-15 12:00:00+00 BC'), (4, '10000-01-01 00:00+00');
+INSERT INTO limit_date VALUES (1, '10000-01-01'), (2, '0044-03-15 BC'), (3, 'infinity'), (4, '-infinity');
+INSERT INTO limit_timestamp VALUES (1, '10000-01-01', '10000-01-01'), (2, '0044-03-15 12:00:00 BC', '0044-03-15 12:00:00 BC'), (3, 'infinity', 'infinity'), (4, '-infinity', '-infinity');
+INSERT INTO limit_numeric VALUES (1, 12345, 0.00123);
+INSERT INTO marker VALUES (90);
