@@ -43,7 +43,7 @@ mod source;
 mod tests;
 
 pub use batch::{Batch, Headers, MAX_HEADERS, Record};
-pub use dead_letter::{DeadLetter, DeadLetterEncoder, DoesNotFit, StoredLetter, Subject};
+pub use dead_letter::{DeadLetter, DeadLetterEncoder, DoesNotFit, Shown, StoredLetter, Subject};
 pub use encoder::TableEncoder;
 pub use error::{BadRow, CompileError, Reason};
 pub use message::MessageEncoder;

@@ -13,6 +13,7 @@ mod logs;
 /// Writing to stdout and stderr.
 pub mod output;
 mod render;
+mod replay;
 mod run;
 mod schema;
 mod signals;
@@ -91,6 +92,17 @@ enum Command {
         /// The tables: schema.table, with * and ?. Without any, all that are published.
         #[arg(value_name = "TABLE", value_parser = table_pattern)]
         tables: Vec<TablePattern>,
+    },
+    /// Publish the rows that went to the dead-letter topic, by the present configuration.
+    ///
+    /// Begins where the last replay left off. What still cannot be published is listed and stays for the next one.
+    #[command(after_help = "Example:\n  walferry replay -c walferry.toml --dry-run\n\n\
+                      Exit code: 0 nothing is left, 1 something cannot be published.")]
+    Replay {
+        #[command(flatten)]
+        file: ConfigFile,
+        #[command(flatten)]
+        args: replay::ReplayArgs,
     },
     /// The documented reference, or the configuration in force.
     #[command(subcommand)]
@@ -197,6 +209,7 @@ fn dispatch(command: Command) -> Exit {
         Command::Schema { file, json, tables } => {
             with_configuration(&file, |loaded| on_runtime(schema::schema(loaded, tables, json)))
         }
+        Command::Replay { file, args } => with_configuration(&file, |loaded| on_runtime(replay::replay(loaded, args))),
         Command::Config(ConfigCommand::Example) => config::example(),
         Command::Config(ConfigCommand::Show { file }) => with_configuration(&file, config::show),
         Command::Health(args) => match health::health(&args, Duration::from_secs(4)) {

@@ -104,6 +104,14 @@ pub enum KafkaError {
         /// What librdkafka says.
         reason: String,
     },
+    /// A topic could not be read, or what was done of it not be committed.
+    #[error("topic {topic} cannot be read: {reason}")]
+    Reading {
+        /// The topic.
+        topic: String,
+        /// Why.
+        reason: String,
+    },
     /// The runtime is shutting down.
     #[error("the request was given up, since the process is stopping")]
     Stopping,
@@ -140,6 +148,13 @@ impl KafkaError {
         }
     }
 
+    pub(super) fn reading(topic: &str, reason: impl std::fmt::Display) -> Self {
+        KafkaError::Reading {
+            topic: topic.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
     /// Whether the same may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -170,6 +185,9 @@ impl KafkaError {
             }
             KafkaError::Compacted { .. } => {
                 "Set its cleanup.policy to delete, or choose another delivery.dead_letter_topic."
+            }
+            KafkaError::Reading { .. } => {
+                "Check that the brokers answer, and grant this user READ on the topic and on the consumer group <name>.replay."
             }
             KafkaError::TopicHidden { .. } => "Grant this user DESCRIBE and WRITE on it.",
             KafkaError::TopicCreation { code, .. } => match code {

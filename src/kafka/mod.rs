@@ -15,7 +15,9 @@
 mod context;
 mod error;
 mod limits;
+mod offsets;
 mod properties;
+mod reader;
 mod running;
 mod size;
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use rdkafka::error::RDKafkaErrorCode;
@@ -38,6 +40,7 @@ pub use error::{KafkaError, SendError, SendErrorKind};
 pub use limits::Refusals;
 use properties::Shape;
 pub use properties::refused_property;
+pub use reader::{StoredRecord, TopicReader};
 use running::{Running, fatal_reason};
 pub use size::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
 pub use topics::TopicUse;
@@ -199,7 +202,12 @@ impl Producer {
     }
 
     fn running(&self) -> Arc<Running> {
-        self.running.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.running_now().clone()
+    }
+
+    /// The same for what does not wait.
+    fn running_now(&self) -> RwLockReadGuard<'_, Arc<Running>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sees to it that the topic exists: looks, and creates it where it is missing and `create_topics` is set. Then sees to it that no
@@ -271,7 +279,7 @@ impl Producer {
 
     /// Whether less than `max_in_flight` is in flight.
     pub fn has_capacity(&self) -> bool {
-        self.running().context().in_flight.has_capacity()
+        self.running_now().context().in_flight.has_capacity()
     }
 
     /// Returns at once while there is capacity; otherwise when deliveries have brought what is in flight an eighth
@@ -289,7 +297,7 @@ impl Producer {
     /// # Errors
     /// The record was not taken; the error gives the ticket back, which must still be resolved.
     pub fn send(&self, topic: &str, record: &OutRecord<'_>, ticket: Ticket) -> Result<(), SendError> {
-        let running = self.running();
+        let running = self.running_now();
         let context = running.context();
         let mut out: BaseRecord<'_, [u8], [u8], _> = BaseRecord::with_opaque_to(topic, ticket.into_shared());
         out.key = record.key;
@@ -336,7 +344,7 @@ impl Producer {
 
     /// Records and bytes handed over and not yet confirmed.
     pub fn in_flight(&self) -> InFlight {
-        self.running().context().in_flight.now()
+        self.running_now().context().in_flight.now()
     }
 
     /// Waits until everything is resolved, delivered or failed, at most `timeout`; whether it is.

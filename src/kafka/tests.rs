@@ -389,6 +389,54 @@ async fn a_record_that_the_broker_refuses_fails_its_ticket_by_kind() {
 }
 
 #[tokio::test]
+async fn a_large_record_is_taken_once_there_is_room_for_it_and_comes_after_those_before_it() {
+    let bench = Bench::new(&[("t", 1)], |_| ());
+    let limit = bench.producer.ensure_topic("t", TopicUse::Table).await.unwrap();
+    assert_eq!(limit, 1_048_588, "Kafka's default, where the cluster shows nothing");
+    let transaction = bench.begin();
+    let large = "v".repeat(3_000_000);
+    for (key, value) in [("first", "v"), ("second", large.as_str()), ("third", "v")] {
+        let record = record(key, value);
+        bench.producer.make_room(record.batch_size()).await.unwrap();
+        bench.producer.send("t", &record, transaction.ticket()).unwrap();
+    }
+    transaction.commit(Lsn::new(32)).unwrap();
+    bench.settle().await;
+    assert_eq!(bench.progress.confirmed(), Lsn::new(32));
+    let keys: Vec<_> = bench
+        .read("t", 1, 3)
+        .into_iter()
+        .map(|(_, key, _)| key.unwrap())
+        .collect();
+    assert_eq!(keys, ["first", "second", "third"]);
+    assert_eq!(bench.seen.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_limit_that_nobody_shows_is_learned_from_a_record_that_was_refused_alone() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 1, 1).unwrap();
+    let settings = settings(&cluster.bootstrap_servers());
+    let refusals = Arc::new(Refusals::default());
+    let mut limits = Vec::new();
+    for _ in 0..3 {
+        let seen = Arc::new(Seen::default());
+        let producer = Producer::with_refusals(&settings, seen.clone(), refusals.clone()).unwrap();
+        limits.push(producer.ensure_topic("t", TopicUse::Table).await.unwrap());
+        let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
+        cluster.request_errors(RDKafkaApiKey::Produce, &refused);
+        let progress = Progress::new(Lsn::ZERO, Box::new(|_| ()));
+        let transaction = progress.begin(Lsn::new(16), 0).unwrap();
+        producer.send("t", &record("k", "v"), transaction.ticket()).unwrap();
+        seen.until(|told| told.contains(&"failed too_large".to_owned())).await;
+    }
+    let producer = Producer::with_refusals(&settings, Arc::new(Seen::default()), refusals).unwrap();
+    limits.push(producer.ensure_topic("t", TopicUse::Table).await.unwrap());
+    let size = record("k", "v").batch_size();
+    assert_eq!(limits, [1_048_588, 1_048_588, 1_048_588, size - 1]);
+}
+
+#[tokio::test]
 async fn a_fatal_error_is_told_once_and_ends_the_taking_of_records() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic("t", 1, 1).unwrap();

@@ -15,6 +15,7 @@ mod publish;
 mod published;
 mod refusal;
 mod relations;
+pub mod replay;
 mod rules;
 pub mod schemas;
 mod session;

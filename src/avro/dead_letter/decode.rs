@@ -2,6 +2,7 @@
 //!
 //! Fields are found by their names, so a letter of an older schema can be read as long as it has what is needed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apache_avro::types::Value;
@@ -60,8 +61,8 @@ impl StoredLetter {
                 .optional("message")?
                 .ok_or(LetterError::Field { field: "message" })?;
             let mut message = Fields::of(message, "message")?;
-            let mut content = TupleBuf::new();
-            push(message.take("content")?, &mut content)?;
+            let mut content = Rows::default();
+            let content = content.tuple(Value::Array(vec![message.take("content")?]))?;
             let content = match content.as_tuple().iter().next() {
                 Some(Datum::Binary(content)) => content.to_vec(),
                 _ => return Err(LetterError::Field { field: "content" }),
@@ -71,6 +72,7 @@ impl StoredLetter {
                 content,
             }
         } else {
+            let mut rows = Rows::default();
             let old = match fields.optional("old")? {
                 None => None,
                 Some(old) => {
@@ -80,14 +82,16 @@ impl StoredLetter {
                         "full" => OldKind::Full,
                         _ => return Err(LetterError::Unknown { field: "kind" }),
                     };
-                    Some((kind, tuple(old.take("values")?)?))
+                    Some((kind, rows.tuple(old.take("values")?)?))
                 }
             };
             StoredSubject::Row {
                 relation: Box::new(relation(&mut fields)?),
                 op,
                 old,
-                new: fields.optional("new")?.map(tuple).transpose()?,
+                new: fields.optional("new")?.map(|new| rows.tuple(new)).transpose()?,
+                masked: rows.masked,
+                hidden: rows.hidden,
             }
         };
         let commit_lsn = Lsn::new(fields.bits("commit_lsn")?);
@@ -226,15 +230,33 @@ fn number<T: TryFrom<i64>>(value: &Value, field: &'static str) -> Result<T, Lett
     T::try_from(long(value, field)?).map_err(|_| LetterError::Field { field })
 }
 
-fn tuple(value: Value) -> Result<TupleBuf, LetterError> {
-    let mut tuple = TupleBuf::new();
-    for datum in items(value, "values")? {
-        push(datum, &mut tuple)?;
-    }
-    Ok(tuple)
+/// What the rows of a letter leave out.
+#[derive(Default)]
+struct Rows {
+    masked: BTreeSet<usize>,
+    hidden: BTreeSet<usize>,
 }
 
-fn push(datum: Value, tuple: &mut TupleBuf) -> Result<(), LetterError> {
+impl Rows {
+    fn tuple(&mut self, value: Value) -> Result<TupleBuf, LetterError> {
+        let mut tuple = TupleBuf::new();
+        for (column, datum) in items(value, "values")?.into_iter().enumerate() {
+            match push(datum, &mut tuple)?.as_str() {
+                kind::MASKED => {
+                    self.masked.insert(column);
+                }
+                kind::HIDDEN => {
+                    self.hidden.insert(column);
+                }
+                _ => {}
+            }
+        }
+        Ok(tuple)
+    }
+}
+
+/// Appends a stored value; its kind.
+fn push(datum: Value, tuple: &mut TupleBuf) -> Result<String, LetterError> {
     let mut datum = Fields::of(datum, "Datum")?;
     let stored = datum.text("kind")?;
     let value = match datum.optional("value")? {
@@ -244,10 +266,9 @@ fn push(datum: Value, tuple: &mut TupleBuf) -> Result<(), LetterError> {
     };
     let missing = LetterError::Field { field: "value" };
     match (stored.as_str(), value) {
-        // A value that is not shown is not published either.
         (kind::NULL | kind::HIDDEN, _) => tuple.push(Datum::Null)?,
         (kind::UNCHANGED, _) => tuple.push(Datum::Unchanged)?,
-        (kind::TEXT, value) => tuple.push(Datum::Text(&value.ok_or(missing)?))?,
+        (kind::TEXT | kind::MASKED, value) => tuple.push(Datum::Text(&value.ok_or(missing)?))?,
         (kind::BINARY, value) => tuple.push(Datum::Binary(&value.ok_or(missing)?))?,
         (kind::CUT, _) => {
             let size = datum.optional("size")?.map_or(Ok(0), |size| long(&size, "size"))?;
@@ -255,7 +276,7 @@ fn push(datum: Value, tuple: &mut TupleBuf) -> Result<(), LetterError> {
         }
         _ => return Err(LetterError::Unknown { field: "kind" }),
     }
-    Ok(())
+    Ok(stored)
 }
 
 fn relation(fields: &mut Fields) -> Result<Relation, LetterError> {

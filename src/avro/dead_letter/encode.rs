@@ -9,7 +9,7 @@ use crate::pgoutput::{Datum, OldTuple, Tuple};
 use crate::relation::{Column, PgType, Relation, TypeKind};
 
 use super::schema::{self, kind, type_kind};
-use super::{DeadLetter, Subject};
+use super::{DeadLetter, Shown, Subject};
 
 const NULL: u8 = 0;
 const PRESENT: u8 = 2;
@@ -28,11 +28,10 @@ pub struct DoesNotFit {
 }
 
 /// What becomes of one value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Kept,
-    Cut,
-    Hidden,
+#[derive(Clone, PartialEq, Eq)]
+struct Fate {
+    shown: Shown,
+    cut: bool,
 }
 
 /// Writes the letters of a pipeline. Until [`set_id`](Self::set_id) they carry the schema id 0.
@@ -71,7 +70,7 @@ impl DeadLetterEncoder {
         self.value_header = wire_header(value);
     }
 
-    /// Adds the letter to `out`; whether it is complete. `shows` says of each column whether its values may be shown. `limit` is
+    /// Adds the letter to `out`; whether it is complete. `shown` says of each column's values what may be written down. `limit` is
     /// given an upper bound of what the headers take, and gives the most bytes that the value may have.
     ///
     /// # Errors
@@ -80,7 +79,7 @@ impl DeadLetterEncoder {
     pub fn encode(
         &self,
         letter: &DeadLetter<'_>,
-        shows: impl Fn(usize) -> bool,
+        shown: impl Fn(usize, Datum<'_>) -> Shown,
         limit: impl FnOnce(usize) -> usize,
         out: &mut Batch,
     ) -> Result<bool, DoesNotFit> {
@@ -92,7 +91,7 @@ impl DeadLetterEncoder {
         });
         let limit = limit(put_headers(letter, out));
         let start = out.bytes.len();
-        let mut fates = least(letter, &shows);
+        let mut fates = least(letter, &shown);
         self.put(letter, &fates, &mut out.bytes);
         let least = out.bytes.len().saturating_sub(start);
         if least > limit {
@@ -231,14 +230,23 @@ fn values(subject: Subject<'_>) -> impl Iterator<Item = (Option<usize>, Datum<'_
 }
 
 /// The fates under which the letter is smallest.
-fn least(letter: &DeadLetter<'_>, shows: &impl Fn(usize) -> bool) -> Vec<Fate> {
+fn least(letter: &DeadLetter<'_>, shown: &impl Fn(usize, Datum<'_>) -> Shown) -> Vec<Fate> {
     values(letter.subject)
-        .map(|(column, datum)| match (column, datum) {
-            (Some(column), _) if !shows(column) => Fate::Hidden,
-            (_, Datum::Null | Datum::Unchanged) => Fate::Kept,
-            (_, Datum::Text(_) | Datum::Binary(_)) => Fate::Cut,
+        .map(|(column, datum)| {
+            let shown = column.map_or(Shown::AsSent, |column| shown(column, datum));
+            let cut = length(datum, &shown).is_some();
+            Fate { shown, cut }
         })
         .collect()
+}
+
+/// Bytes of what is written of a value, if it has any.
+fn length(datum: Datum<'_>, shown: &Shown) -> Option<usize> {
+    match (shown, datum) {
+        (Shown::Nothing, _) | (_, Datum::Null | Datum::Unchanged) => None,
+        (Shown::Masked(text), _) => Some(text.len()),
+        (Shown::AsSent, Datum::Text(value) | Datum::Binary(value)) => Some(value.len()),
+    }
 }
 
 /// Keeps values, the smallest first, as long as the letter fits.
@@ -246,10 +254,7 @@ fn keep_what_fits(letter: &DeadLetter<'_>, least: usize, limit: usize, fates: &m
     let mut cut: Vec<(usize, usize)> = values(letter.subject)
         .zip(fates.iter())
         .enumerate()
-        .filter_map(|(place, ((_, datum), fate))| match (datum, fate) {
-            (Datum::Text(value) | Datum::Binary(value), Fate::Cut) => Some((value.len(), place)),
-            _ => None,
-        })
+        .filter_map(|(place, ((_, datum), fate))| Some((length(datum, &fate.shown)?, place)))
         .collect();
     cut.sort_unstable();
     let mut size = least;
@@ -259,18 +264,18 @@ fn keep_what_fits(letter: &DeadLetter<'_>, least: usize, limit: usize, fates: &m
             break;
         }
         if let Some(fate) = fates.get_mut(place) {
-            *fate = Fate::Kept;
+            fate.cut = false;
         }
     }
 }
 
 fn is_complete(fates: &[Fate]) -> bool {
-    !fates.contains(&Fate::Cut)
+    !fates.iter().any(|fate| fate.cut)
 }
 
 fn put_subject(subject: Subject<'_>, fates: &[Fate], out: &mut Vec<u8>) {
     let (old, new) = tuples(subject);
-    let mut fates = fates.iter().copied();
+    let mut fates = fates.iter();
     match old {
         None => out.push(NULL),
         Some(old) => {
@@ -300,7 +305,7 @@ fn put_subject(subject: Subject<'_>, fates: &[Fate], out: &mut Vec<u8>) {
     }
 }
 
-fn put_tuple(tuple: Tuple<'_>, fates: &mut impl Iterator<Item = Fate>, out: &mut Vec<u8>) {
+fn put_tuple<'f>(tuple: Tuple<'_>, fates: &mut impl Iterator<Item = &'f Fate>, out: &mut Vec<u8>) {
     if !tuple.is_empty() {
         put_length(tuple.len(), out);
         for datum in tuple {
@@ -310,14 +315,20 @@ fn put_tuple(tuple: Tuple<'_>, fates: &mut impl Iterator<Item = Fate>, out: &mut
     out.push(0);
 }
 
-fn put_datum(datum: Datum<'_>, fate: Option<Fate>, out: &mut Vec<u8>) {
-    let (kind, value, size) = match (fate, datum) {
-        (Some(Fate::Hidden) | None, _) => (kind::HIDDEN, None, None),
+fn put_datum(datum: Datum<'_>, fate: Option<&Fate>, out: &mut Vec<u8>) {
+    let nothing = Fate {
+        shown: Shown::Nothing,
+        cut: false,
+    };
+    let Fate { shown, cut } = fate.unwrap_or(&nothing);
+    let (kind, value, size) = match (shown, datum) {
+        (Shown::Nothing, _) => (kind::HIDDEN, None, None),
         (_, Datum::Null) => (kind::NULL, None, None),
         (_, Datum::Unchanged) => (kind::UNCHANGED, None, None),
-        (Some(Fate::Cut), Datum::Text(value) | Datum::Binary(value)) => (kind::CUT, None, Some(value.len())),
-        (Some(Fate::Kept), Datum::Text(value)) => (kind::TEXT, Some(value), None),
-        (Some(Fate::Kept), Datum::Binary(value)) => (kind::BINARY, Some(value), None),
+        _ if *cut => (kind::CUT, None, length(datum, shown)),
+        (Shown::Masked(text), _) => (kind::MASKED, Some(text.as_slice()), None),
+        (Shown::AsSent, Datum::Text(value)) => (kind::TEXT, Some(value), None),
+        (Shown::AsSent, Datum::Binary(value)) => (kind::BINARY, Some(value), None),
     };
     put_bytes(kind.as_bytes(), out);
     match value {

@@ -12,6 +12,7 @@ mod decode;
 mod encode;
 mod schema;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::envelope::{Op, Position, RowChange, Transaction};
@@ -68,6 +69,17 @@ pub struct DeadLetter<'a> {
     pub key: Option<&'a [u8]>,
 }
 
+/// What may be written down of a value.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// All of it.
+    AsSent,
+    /// This text in its place.
+    Masked(Vec<u8>),
+    /// That there is something.
+    Nothing,
+}
+
 /// How much of the old row was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldKind {
@@ -90,6 +102,10 @@ pub enum StoredSubject {
         old: Option<(OldKind, TupleBuf)>,
         /// The new row.
         new: Option<TupleBuf>,
+        /// Columns of which the rows hold the text that a rule made of the value.
+        masked: BTreeSet<usize>,
+        /// Columns of which the rows hold NULL, since a rule left nothing of the value.
+        hidden: BTreeSet<usize>,
     },
     /// A logical message.
     Message {

@@ -67,6 +67,8 @@ pub(super) mod kind {
     pub(in super::super) const BINARY: &str = "binary";
     /// Left out, since the letter would not fit.
     pub(in super::super) const CUT: &str = "cut";
+    /// The text that a rule writes in the place of the value.
+    pub(in super::super) const MASKED: &str = "masked";
     /// Left out, since a rule keeps the column's values from being shown.
     pub(in super::super) const HIDDEN: &str = "hidden";
 }

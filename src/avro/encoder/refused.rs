@@ -1,8 +1,11 @@
 //! What can still be said of a change that cannot be published: its key, and how many places it takes in its transaction.
 
 use crate::avro::batch::Batch;
+use crate::avro::dead_letter::Shown;
 use crate::envelope::RowChange;
 use crate::pgoutput::{Datum, OldTuple, Tuple};
+use crate::row::ValueKind;
+use crate::row::rule::Form;
 
 use super::{Side, TableEncoder, tuple_of};
 
@@ -32,6 +35,28 @@ impl TableEncoder {
         let key = key.map(|range| scratch.slice(&range).to_vec());
         scratch.roll_back(mark);
         key
+    }
+
+    /// What may be written down of a value as it was sent: of one that a rule hides, what the rule makes of it, or nothing.
+    #[cold]
+    pub fn shown(&self, column: usize, datum: Datum<'_>) -> Shown {
+        if self.may_show(column) {
+            return Shown::AsSent;
+        }
+        let ruled = match self.fields.get(column).map(|field| &field.kind) {
+            Some(ValueKind::Ruled(ruled)) if !ruled.is_excluded() => ruled,
+            _ => return Shown::Nothing,
+        };
+        let form = match datum {
+            Datum::Null | Datum::Unchanged => return Shown::AsSent,
+            Datum::Text(value) => Form::Text(value),
+            Datum::Binary(value) => Form::Binary(value),
+        };
+        let mut masked = Vec::new();
+        match ruled.put(form, &mut masked) {
+            Ok(()) => Shown::Masked(masked),
+            Err(_) => Shown::Nothing,
+        }
     }
 
     fn key_changes(&self, old: OldTuple<'_>, new: Tuple<'_>, scratch: &mut Batch) -> bool {

@@ -105,7 +105,7 @@ fn write(letter: &DeadLetter<'_>, limit: usize) -> Result<(Batch, bool), DoesNot
     let mut batch = Batch::new();
     let mut encoder = DeadLetterEncoder::new(&settings(EnvelopeKind::Debezium));
     encoder.set_id(9);
-    let complete = encoder.encode(letter, |_| true, |_| limit, &mut batch)?;
+    let complete = encoder.encode(letter, |_, _| Shown::AsSent, |_| limit, &mut batch)?;
     Ok((batch, complete))
 }
 
@@ -314,7 +314,7 @@ fn a_letter_that_is_too_large_loses_its_largest_values_and_says_so() {
 }
 
 #[test]
-fn a_column_that_is_not_to_be_shown_is_hidden_in_both_rows() {
+fn a_value_that_is_not_to_be_shown_is_hidden_or_masked_in_both_rows() {
     let relation = orders();
     let new = tuple(&[t("1"), t("secret"), Datum::Null]);
     let old = tuple(&[t("1"), t("secret"), t("b")]);
@@ -327,20 +327,35 @@ fn a_column_that_is_not_to_be_shown_is_hidden_in_both_rows() {
     let mut batch = Batch::new();
     let mut encoder = DeadLetterEncoder::new(&settings(EnvelopeKind::Debezium));
     encoder.set_id(9);
-    let complete = encoder.encode(&letter, |column| column != 1, |_| 10_000, &mut batch);
+    let shown = |column: usize, datum: Datum<'_>| match (column, datum) {
+        (1, _) => Shown::Nothing,
+        (2, Datum::Text(_)) => Shown::Masked(b"***".to_vec()),
+        _ => Shown::AsSent,
+    };
+    let complete = encoder.encode(&letter, shown, |_| 10_000, &mut batch);
     assert_eq!(complete, Ok(true));
     let bytes = batch.records().next().unwrap().value.unwrap().to_vec();
     assert!(!bytes.windows(6).any(|window| window == b"secret"));
     let json = as_json(&value(&batch));
     let hidden = json!({"kind": "hidden", "value": null, "size": null});
     assert_eq!((&json["new"][1], &json["old"]["values"][1]), (&hidden, &hidden));
+    assert_eq!(json["new"][2]["kind"], "null");
+    let masked = json!({"kind": "masked", "value": "0x2a2a2a", "size": null});
+    assert_eq!(json["old"]["values"][2], masked);
+    let stored = StoredLetter::from_value(value(&batch)).unwrap();
     let StoredSubject::Row {
-        old: Some((kind, _)), ..
-    } = StoredLetter::from_value(value(&batch)).unwrap().subject
+        old: Some((kind, old)),
+        masked,
+        hidden,
+        ..
+    } = stored.subject
     else {
         panic!("a row")
     };
     assert_eq!(kind, OldKind::Full);
+    let found: Vec<Datum<'_>> = old.as_tuple().iter().collect();
+    assert_eq!(found, [t("1"), Datum::Null, t("***")]);
+    assert_eq!((Vec::from_iter(masked), Vec::from_iter(hidden)), (vec![2], vec![1]));
 }
 
 #[test]

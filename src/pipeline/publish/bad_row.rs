@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use super::destination::Destination;
 use super::way::Way;
 use super::{Open, send, too_large};
-use crate::avro::{BadRow, Batch, DeadLetter, DeadLetterEncoder, EncoderSettings, Subject};
+use crate::avro::{BadRow, Batch, DeadLetter, DeadLetterEncoder, EncoderSettings, Shown, Subject};
 use crate::envelope::Position;
 use crate::kafka::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
 use crate::lsn::Lsn;
+use crate::pgoutput::Datum;
 use crate::pipeline::error::{PipelineError, chain};
 use crate::telemetry::metrics::Metrics;
 
@@ -121,12 +122,12 @@ impl BadRows {
         }
     }
 
-    /// Takes in what cannot be published: as a dead letter, or as the error that ends the pipeline. `shows` says of each column
-    /// whether its values may be written down as they were sent.
+    /// Takes in what cannot be published: as a dead letter, or as the error that ends the pipeline. `shown` says of each column's
+    /// values what may be written down.
     pub(super) async fn take(
         &mut self,
         refused: Refused<'_>,
-        shows: impl Fn(usize) -> bool,
+        shown: impl Fn(usize, Datum<'_>) -> Shown,
         open: &Open,
         way: &Way,
         batch: &mut Batch,
@@ -159,10 +160,10 @@ impl BadRows {
         };
         batch.clear();
         let key = letter.key.map_or(0, <[u8]>::len);
-        let mut encoded = encoder.encode(&letter, &shows, room(destination.limit, key), batch);
+        let mut encoded = encoder.encode(&letter, &shown, room(destination.limit, key), batch);
         if encoded.is_err() && letter.key.is_some() {
             letter.key = None;
-            encoded = encoder.encode(&letter, &shows, room(destination.limit, 0), batch);
+            encoded = encoder.encode(&letter, &shown, room(destination.limit, 0), batch);
         }
         let complete = encoded.map_err(|source| PipelineError::DeadLetter {
             table: refused.label.to_owned(),

@@ -13,6 +13,8 @@ pub(super) struct Destination {
     pub(super) ready: bool,
     /// The largest record that the topic takes; known once it is ready.
     pub(super) limit: u64,
+    /// A header that each record has beside its own.
+    pub(super) stamp: Option<(&'static str, Vec<u8>)>,
     metrics: Arc<TableMetrics>,
     counts: [u64; RecordOp::ALL.len()],
     bytes: u64,
@@ -26,10 +28,16 @@ impl Destination {
             label,
             ready: false,
             limit: 0,
+            stamp: None,
             metrics,
             counts: [0; RecordOp::ALL.len()],
             bytes: 0,
         }
+    }
+
+    pub(super) fn stamp(&self) -> Option<(&'static str, &[u8])> {
+        let (name, value) = self.stamp.as_ref()?;
+        Some((name, value))
     }
 
     pub(super) fn add(&mut self, op: Op, bytes: usize) {

@@ -5,6 +5,7 @@
 
 mod bad_row;
 mod destination;
+mod replay;
 mod way;
 
 use std::collections::HashMap;
@@ -14,16 +15,19 @@ use std::time::Duration;
 pub(super) use self::bad_row::OnBadRow;
 use self::bad_row::{BadRows, Refused, Why};
 use self::destination::Destination;
+pub(super) use self::replay::{Replayer, StillDead};
 use self::way::Way;
 use super::error::PipelineError;
 use super::relations;
 use super::rules::Rules;
 use super::sql::Sql;
-use crate::avro::{BadRow, Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Reason, Record, Subject, TableEncoder};
+use crate::avro::{
+    BadRow, Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Reason, Record, Shown, Subject, TableEncoder,
+};
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
 use crate::kafka::{OutRecord, Producer, SendErrorKind};
 use crate::lsn::Lsn;
-use crate::pgoutput::{LogicalMessage, RelationMessage, TypeMessage};
+use crate::pgoutput::{Datum, LogicalMessage, RelationMessage, TypeMessage};
 use crate::progress::{self, Failure};
 use crate::relation::{self, CatalogFacts, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
@@ -267,9 +271,9 @@ impl Publisher {
             key: encoder.key_of(change, &mut self.batch),
             why,
         };
-        let shows = |column| encoder.may_show(column);
+        let shown = |column, datum: Datum<'_>| encoder.shown(column, datum);
         self.bad_rows
-            .take(refused, shows, open, &self.way, &mut self.batch)
+            .take(refused, shown, open, &self.way, &mut self.batch)
             .await
     }
 
@@ -320,7 +324,7 @@ impl Publisher {
             why,
         };
         self.bad_rows
-            .take(refused, |_| true, open, &self.way, &mut self.batch)
+            .take(refused, |_, _| Shown::AsSent, open, &self.way, &mut self.batch)
             .await
     }
 
@@ -345,15 +349,15 @@ impl Publisher {
 const BESIDE_THE_BYTES: u64 = 1024;
 
 /// The size of the largest record of the batch, if it may be more than `limit`.
-fn larger_than(batch: &Batch, limit: u64) -> Option<u64> {
+fn larger_than(batch: &Batch, destination: &Destination, limit: u64) -> Option<u64> {
     let bytes = u64::try_from(batch.byte_len()).unwrap_or(u64::MAX);
     if bytes.saturating_add(BESIDE_THE_BYTES) <= limit {
         return None;
     }
-    let mut space = [("", &[][..]); MAX_HEADERS];
+    let mut space = [("", &[][..]); MAX_HEADERS + 1];
     let sizes = batch
         .records()
-        .map(|record| out_record(&record, 0, &mut space).batch_size());
+        .map(|record| out_record(&record, 0, destination.stamp(), &mut space).batch_size());
     sizes.max()
 }
 
@@ -364,7 +368,7 @@ async fn too_large(
     batch: &Batch,
     destination: &mut Destination,
 ) -> Result<Option<Why>, PipelineError> {
-    let Some(size) = larger_than(batch, destination.limit.min(Producer::ROOMY)) else {
+    let Some(size) = larger_than(batch, destination, destination.limit.min(Producer::ROOMY)) else {
         return Ok(None);
     };
     if size > destination.limit {
@@ -378,15 +382,22 @@ async fn too_large(
     Ok(None)
 }
 
+/// A record as it is written, with a header beside its own where there is one.
 fn out_record<'s, 'a: 's>(
     record: &Record<'a>,
     timestamp_ms: i64,
-    space: &'s mut [(&'a str, &'a [u8]); MAX_HEADERS],
+    stamp: Option<(&'static str, &'a [u8])>,
+    space: &'s mut [(&'a str, &'a [u8]); MAX_HEADERS + 1],
 ) -> OutRecord<'s> {
+    let mut count = 0;
+    for (place, header) in space.iter_mut().zip(record.headers.iter().chain(stamp)) {
+        *place = header;
+        count += 1;
+    }
     OutRecord {
         key: record.key,
         value: record.value,
-        headers: record.headers.as_slice(space),
+        headers: space.get(..count).unwrap_or_default(),
         timestamp_ms,
     }
 }
@@ -402,9 +413,11 @@ async fn send(
     if !producer.has_capacity() {
         wait_for_capacity(producer, status).await;
     }
-    let mut space = [("", &[][..]); MAX_HEADERS];
+    let stamp = destination.stamp.clone();
+    let stamp = stamp.as_ref().map(|(name, value)| (*name, value.as_slice()));
+    let mut space = [("", &[][..]); MAX_HEADERS + 1];
     for record in batch.records() {
-        let out = out_record(&record, open.info.commit_time_us.div_euclid(1_000), &mut space);
+        let out = out_record(&record, open.info.commit_time_us.div_euclid(1_000), stamp, &mut space);
         let mut ticket = open.tickets.ticket();
         while let Err(refused) = producer.send(&destination.topic, &out, ticket) {
             match refused.kind {

@@ -27,12 +27,23 @@ impl Kafka {
 
     /// A broker of the test's own, ready.
     pub async fn private() -> Self {
+        Self::private_with(&[]).await
+    }
+
+    /// The same, with these settings beside the usual ones.
+    pub async fn private_with(settings: &[(&str, &str)]) -> Self {
         let dir = Env::get().private_dir(&fresh("kafka"));
         let (port, controller) = (free_port(), free_port());
         run(Command::new(test_env_script())
             .arg("kafka-init")
             .arg(&dir)
             .args([port.to_string(), controller.to_string()]));
+        let properties = dir.join("server.properties");
+        let mut text = std::fs::read_to_string(&properties).unwrap();
+        for (key, value) in settings {
+            text.push_str(&format!("{key}={value}\n"));
+        }
+        std::fs::write(&properties, text).unwrap();
         let mut kafka = Kafka {
             address: format!("127.0.0.1:{port}"),
             private: Some((dir, None)),
