@@ -66,6 +66,8 @@ pub async fn tail(
 struct Table {
     topic: String,
     encoder: TableEncoder,
+    /// Otherwise it only takes its places in the transactions.
+    wanted: bool,
 }
 
 struct Tail<'a> {
@@ -75,7 +77,7 @@ struct Tail<'a> {
     confirmed: watch::Sender<Lsn>,
     only: &'a [TablePattern],
     relations: Registry,
-    /// `None`: not wanted.
+    /// `None`: not wanted, and without an encoder.
     tables: HashMap<u32, Option<Table>>,
     messages: MessageEncoder,
     batch: Batch,
@@ -273,16 +275,17 @@ impl<'a> Tail<'a> {
                 .only
                 .iter()
                 .any(|only| only.matches(&relation.schema, &relation.name));
-        let table = match wanted {
-            true => {
-                let facts = relations::facts(sql, &self.publish.encoder, &relation).await?;
-                let (topic, encoder) = self.publish.encoder(&relation, &facts)?;
-                let watched = self.publish.rules.watch(&relation);
-                watched.map_err(|error| PipelineError::Rules(vec![error]))?;
-                Some(Table { topic, encoder })
-            }
-            false => None,
+        let facts = relations::facts(sql, &self.publish.encoder, &relation).await?;
+        let table = match self.publish.encoder(&relation, &facts) {
+            Ok((topic, encoder)) => Some(Table { topic, encoder, wanted }),
+            Err(error) if wanted => return Err(error),
+            // There `run` would stop, but nobody has asked for it here.
+            Err(_) => None,
         };
+        if wanted {
+            let watched = self.publish.rules.watch(&relation);
+            watched.map_err(|error| PipelineError::Rules(vec![error]))?;
+        }
         self.tables.insert(relation.oid, table);
         Ok(())
     }
@@ -300,12 +303,18 @@ impl<'a> Tail<'a> {
         let Some(table) = self.tables.get(&relation) else {
             return Err(PipelineError::UnknownRelation { lsn, relation });
         };
-        let Some(Table { topic, encoder }) = table else {
+        self.batch.clear();
+        let Some(Table { topic, encoder, wanted }) = table else {
+            *ordinal = ordinal.saturating_add(1);
             return Ok(ControlFlow::Continue(()));
         };
-        self.batch.clear();
+        if !wanted {
+            *ordinal = ordinal.saturating_add(encoder.places(change, &mut self.batch));
+            return Ok(ControlFlow::Continue(()));
+        }
         if let Err(error) = encoder.encode(change, transaction, lsn, ordinal, &mut self.batch) {
             tracing::warn!(commit_lsn = %transaction.commit_lsn, error = super::chain(&error), "passed over");
+            *ordinal = ordinal.saturating_add(encoder.places(change, &mut self.batch));
             return Ok(ControlFlow::Continue(()));
         }
         let schemas = (encoder.key_schema(), encoder.value_schema());
@@ -314,6 +323,9 @@ impl<'a> Tail<'a> {
 
     fn logical_message(&mut self, lsn: Lsn, message: &pgoutput::LogicalMessage<'_>, show: &mut Show<'_>) -> Next {
         if !self.only.is_empty() {
+            if let Some((_, ordinal)) = self.open.as_mut().filter(|_| message.transactional) {
+                *ordinal = ordinal.saturating_add(1);
+            }
             return Ok(ControlFlow::Continue(()));
         }
         let mut alone;

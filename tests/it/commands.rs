@@ -369,7 +369,8 @@ async fn tail_shows_the_tables_that_are_asked_for_until_it_is_stopped() {
         // A bad row is passed over.
         "INSERT INTO u VALUES (1, 'NaN')",
         "INSERT INTO u VALUES (2, 2.5)",
-        "DELETE FROM u WHERE id = 2",
+        "BEGIN; INSERT INTO t VALUES (2); UPDATE t SET id = 3 WHERE id = 2; INSERT INTO u VALUES (3, 'NaN'); \
+         SELECT pg_logical_emit_message(true, 'p', 'c'); DELETE FROM u WHERE id = 2; COMMIT",
     ] {
         database.execute(sql).await;
     }
@@ -384,6 +385,10 @@ async fn tail_shows_the_tables_that_are_asked_for_until_it_is_stopped() {
     let values: Vec<&Value> = shown.iter().map(|line| &line["value"]).collect();
     assert_eq!(values, [&json!({ "id": 2, "a": "2.5" }), &json!(null)]);
     let headers = shown[1]["headers"].as_object().unwrap();
+    assert_eq!(
+        headers["walferry.ordinal"], "5",
+        "what is not shown has its place all the same"
+    );
     assert_eq!(
         headers.keys().map(String::as_str).collect::<Vec<_>>(),
         [

@@ -188,6 +188,42 @@ async fn the_old_row_is_under_the_rules_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_has_nothing_of_what_a_rule_hides() {
+    for format in formats(18) {
+        let (postgres, kafka) = (Postgres::shared(18), Kafka::shared());
+        let database = postgres.database().await;
+        database
+            .execute(
+                "CREATE TABLE t (name text PRIMARY KEY, gone text, masked text, cut text, kept text, n numeric(10,2)); \
+                 ALTER TABLE t REPLICA IDENTITY FULL",
+            )
+            .await;
+        let rules = "{ 'public.t.gone' = { exclude = true }, 'public.t.masked' = { mask = \"fixed\", with = \"x\" }, \
+                       'public.t.cut' = { truncate = 2 }, 'public.t.name' = { mask = \"sha256\", salt = \"pepper\" }, \
+                       'public.t.kept' = { type = \"string\" } }";
+        let config = config(&database, &kafka, format, rules).text("delivery.on_bad_row", "dead-letter");
+        let exit = publish(
+            &database,
+            &config,
+            &[
+                "INSERT INTO t VALUES ('hunter2', 'hunter2', 'hunter2', 'hunter2', 'visible', 'NaN')",
+                "UPDATE t SET masked = 'hunter2 too'",
+                "DELETE FROM t",
+            ],
+        )
+        .await;
+        let topic = format!("{}.dead-letter", config.name());
+        let letters = read_records(&kafka.address, std::slice::from_ref(&topic)).await;
+        assert_eq!(letters.len(), 3, "{format}");
+        nothing_has(SECRET, &letters, &exit);
+        let visible: String = "visible".bytes().map(|byte| format!("{byte:02x}")).collect();
+        for letter in &letters {
+            assert!(letter.avro.as_ref().unwrap().contains(&visible), "{letter:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_masked_key_stays_a_working_key() {
     // printf pepperada | sha256sum, printf peppergrace | sha256sum
     let (ada, grace) = (
