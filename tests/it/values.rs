@@ -207,6 +207,56 @@ async fn jsonb_is_postgress_text_with_every_digit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn text_of_a_database_in_another_encoding_is_utf8() {
+    for (version, format) in [(10, "text"), (14, "binary"), (18, "text"), (18, "binary")] {
+        let (postgres, kafka) = (Postgres::shared(version), Kafka::shared());
+        let database = postgres.database_with("ENCODING 'LATIN1' TEMPLATE template0").await;
+        database
+            .execute(
+                "CREATE TYPE \"größe\" AS ENUM ('groß'); CREATE TYPE paar AS (\"für\" text, n int); CREATE EXTENSION hstore; \
+                 CREATE TABLE \"täble\" (\"schlüssel\" text PRIMARY KEY, g \"größe\", list text[], p paar, h hstore, j json, v tsvector, b bytea)",
+            )
+            .await;
+        let name = pipeline();
+        let config = Config::new(&name, &database, &kafka)
+            .text("avro.envelope", "row")
+            .text("replication.format", format);
+        // In its binary form an hstore has the lengths that its texts had before they were converted.
+        let hstore = if format == "text" { "ø=>å" } else { "o=>a" };
+        let insert = format!(
+            "INSERT INTO \"täble\" VALUES ('ß', 'groß', '{{é,\"ä ö\"}}', ROW('ü', 1), '{hstore}', '\"æ\"', 'ç:1', 'ñ')"
+        );
+        publish(&database, &config, &[&insert]).await;
+        let records = read_records(&kafka.address, &[format!("{name}.public.t_u00E4ble")]).await;
+        assert_eq!(records[0].key.as_ref().unwrap()["schlüssel"].as_deref(), Some("ß"));
+        for (column, expected) in [
+            ("schlüssel", "ß"),
+            ("g", "groß"),
+            ("list", r#"["\u00e9", "\u00e4 \u00f6"]"#),
+            ("p", r#"{"f_u00FCr": "\u00fc", "n": 1}"#),
+            (
+                "h",
+                if format == "text" {
+                    r#"{"\u00f8": "\u00e5"}"#
+                } else {
+                    r#"{"o": "a"}"#
+                },
+            ),
+            ("v", "'ç':1"),
+            ("j", "\"æ\""),
+            // A literal is bytes of the server's encoding.
+            ("b", "\\xf1"),
+        ] {
+            assert_eq!(
+                records[0].column(column),
+                Some(expected),
+                "{column}, {format}, Postgres {version}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bytes_are_the_same_however_the_server_prints_them() {
     // The shared servers print the escape form.
     arrive(

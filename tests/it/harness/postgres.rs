@@ -133,10 +133,15 @@ impl Postgres {
 
     /// A database of the test's own.
     pub async fn database(&self) -> Database<'_> {
+        self.database_with("").await
+    }
+
+    /// The same, with options of CREATE DATABASE.
+    pub async fn database_with(&self, options: &str) -> Database<'_> {
         let name = fresh("db");
         self.connect("postgres")
             .await
-            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .batch_execute(&format!("CREATE DATABASE {name} {options}"))
             .await
             .unwrap();
         let client = self.connect(&name).await;

@@ -114,21 +114,7 @@ async fn each_value_that_cannot_be_carried_is_a_bad_row_with_its_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn text_that_is_not_utf8_is_a_bad_row_wherever_it_stands() {
     let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
-    let name = crate::harness::fresh("ascii");
-    postgres
-        .connect("postgres")
-        .await
-        .batch_execute(&format!(
-            "CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0"
-        ))
-        .await
-        .unwrap();
-    let client = postgres.connect(&name).await;
-    let database = Database {
-        postgres: &postgres,
-        name,
-        client,
-    };
+    let database = postgres.database_with("ENCODING 'SQL_ASCII' TEMPLATE template0").await;
     database.execute(TYPES).await;
     database
         .execute(r"CREATE TYPE label AS ENUM (E'gr\366\337e'); CREATE TYPE named AS (t text)")
@@ -151,5 +137,25 @@ async fn text_that_is_not_utf8_is_a_bad_row_wherever_it_stands() {
             };
             is_refused(&database, &kafka, format, &refused, literal).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_conversion_to_utf8_spoils_is_a_bad_row() {
+    for (version, format, ty, value) in [
+        (14, "text", "\"char\"", "ä"),
+        (14, "binary", "hstore", "a=>é"),
+        (18, "binary", "hstore", "aé=>NULL"),
+        (18, "binary", "hstore[]", "{bé=>c}"),
+    ] {
+        let (postgres, kafka) = (Postgres::shared(version), Kafka::shared());
+        let database = postgres.database_with("ENCODING 'LATIN1' TEMPLATE template0").await;
+        database.execute("CREATE EXTENSION hstore").await;
+        let refused = Refused {
+            ty: ty.to_owned(),
+            value: value.to_owned(),
+            reason: "malformed".to_owned(),
+        };
+        is_refused(&database, &kafka, format, &refused, &quoted(Some(value))).await;
     }
 }
