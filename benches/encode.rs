@@ -121,8 +121,9 @@ fn nested_encoder() -> TableEncoder {
             kind: TypeKind::Base,
         })
     };
-    let attribute = |name: &str, ty: Arc<PgType>| Attribute {
+    let attribute = |name: &str, number: i16, ty: Arc<PgType>| Attribute {
         name: name.to_owned(),
+        number,
         ty,
         typmod: -1,
     };
@@ -135,7 +136,10 @@ fn nested_encoder() -> TableEncoder {
     };
     let home = PgType {
         kind: TypeKind::Composite {
-            attributes: vec![attribute("street", base(25, "text")), attribute("no", base(23, "int4"))],
+            attributes: vec![
+                attribute("street", 1, base(25, "text")),
+                attribute("no", 2, base(23, "int4")),
+            ],
         },
         ..PgType::clone(&base(16_804, "address"))
     };

@@ -128,12 +128,24 @@ pub(super) fn composite_from_text(
     let mut buffer = buffers.take();
     for attribute in &kind.attributes {
         let piece = pieces.next().ok_or(ValueError::Attributes)??;
-        put_nullable_text(&attribute.kind, piece.value(&mut buffer), buffers, out)?;
+        put_nullable_text(&attribute.kind, piece.value(&mut buffer), buffers, out)
+            .map_err(|error| attributes_or(error, kind, value))?;
     }
     buffers.put_back(buffer);
     match pieces.next() {
         None => Ok(()),
         Some(_) => Err(ValueError::Attributes),
+    }
+}
+
+/// A value that has more attributes than its type, or fewer, is at fault for that, whatever the first difference looks like.
+#[cold]
+fn attributes_or(error: ValueError, kind: &CompositeKind, value: &[u8]) -> ValueError {
+    let count = composite::attributes_from_text(value)
+        .and_then(|mut pieces| pieces.try_fold(0usize, |count, piece| piece.map(|_| count.saturating_add(1))));
+    match count {
+        Ok(count) if count != kind.attributes.len() => ValueError::Attributes,
+        _ => error,
     }
 }
 

@@ -362,6 +362,13 @@ pub const KEYS: &[Key] = &[
         "Register schemas. false: they must be there already.",
     ),
     key(
+        "schema_registry.on_incompatible",
+        Kind::Choice(&["stop", "register"]),
+        "stop",
+        "What becomes of a schema that the subject's compatibility level forbids. stop: it ends the pipeline. register: it is \
+         registered, with the subject's level at NONE for as long as that takes.",
+    ),
+    key(
         "avro.envelope",
         Kind::Choice(&["debezium", "row"]),
         "debezium",

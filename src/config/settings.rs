@@ -216,6 +216,17 @@ pub struct SchemaRegistry {
     pub subject: Subject,
     /// Whether schemas are registered; otherwise they must be there already.
     pub register: bool,
+    /// What becomes of a schema that the subject's compatibility level forbids.
+    pub on_incompatible: OnIncompatible,
+}
+
+/// What becomes of a schema that the subject's compatibility level forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnIncompatible {
+    /// It stops the pipeline.
+    Stop,
+    /// It is registered all the same.
+    Register,
 }
 
 /// How a subject is named.

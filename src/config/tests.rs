@@ -116,6 +116,7 @@ fn a_name_is_enough() {
                 ssl_ca: None,
                 subject: Subject::TopicName,
                 register: true,
+                on_incompatible: OnIncompatible::Stop,
             },
             avro: Avro {
                 envelope: Envelope::Debezium,
@@ -150,7 +151,7 @@ fn every_key_is_read() {
          properties = {{ \"linger.ms\" = 5, \"socket.keepalive.enable\" = true }}\ntombstones = false\ntruncate = \"skip\"\n\
          [delivery]\nmax_in_flight = \"1GiB\"\non_bad_row = \"dead-letter\"\ndead_letter_topic = \"lost.{{name}}\"\n\
          [schema_registry]\nurl = \"http://r1:8081/, https://r2\"\nusername = \"ru\"\npassword = \"rp\"\nssl_ca = \"/rca.pem\"\n\
-         subject = \"record-name\"\nregister = false\n\
+         subject = \"record-name\"\nregister = true\non_incompatible = \"register\"\n\
          [avro]\nenvelope = \"row\"\ntypes = \"debezium\"\nnullability = \"catalog\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
     );
     let strings = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
@@ -205,7 +206,8 @@ fn every_key_is_read() {
                 bearer_token: None,
                 ssl_ca: Some("/rca.pem".into()),
                 subject: Subject::RecordName,
-                register: false,
+                register: true,
+                on_incompatible: OnIncompatible::Register,
             },
             avro: Avro {
                 envelope: Envelope::Row,
@@ -442,6 +444,12 @@ fn what_excludes_something_else_names_both_and_the_cure() {
             "[schema_registry]\nurl = \"http://u:hunter2@r\"\nusername = \"u\"".to_owned(),
             "schema_registry.url = \"http://<redacted>@r\" (walferry.toml, line 3): holds credentials, and there are others in \
              schema_registry.username, password or bearer_token; keep one of the two"
+                .to_owned(),
+        ),
+        (
+            "[schema_registry]\nregister = false\non_incompatible = \"register\"".to_owned(),
+            "schema_registry.on_incompatible = \"register\" (walferry.toml, line 4): is register, but schema_registry.register is \
+             false; set it to stop, or register to true"
                 .to_owned(),
         ),
         (

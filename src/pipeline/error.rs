@@ -61,6 +61,14 @@ pub enum PipelineError {
         /// The relation's oid.
         relation: u32,
     },
+    /// A change of a relation that was taken for gone. A new session describes it again.
+    #[error("the stream at {lsn} changes relation {relation}, which the catalog said was gone")]
+    Forgotten {
+        /// Where it stands.
+        lsn: Lsn,
+        /// The relation's oid.
+        relation: u32,
+    },
     /// A Relation message that makes no sense.
     #[error("the stream at {lsn} describes a relation that cannot be")]
     Relation {
@@ -153,6 +161,15 @@ pub enum PipelineError {
     /// The schema registry said no.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// A table's schema has no id.
+    #[error("table {table} cannot be published: its schema has no id")]
+    Schema {
+        /// `schema.table`, or the topic of logical messages.
+        table: String,
+        /// What the registry said, or what speaks against it.
+        #[source]
+        source: RegistryError,
+    },
     /// Records were not delivered.
     #[error("records were not delivered: {}", .0.reason())]
     Undelivered(Failure),
@@ -172,7 +189,7 @@ impl PipelineError {
             PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
             PipelineError::Undelivered(failure) => matches!(failure, Failure::Passing(_)),
-            PipelineError::ServerStopping | PipelineError::StreamEnded => true,
+            PipelineError::Forgotten { .. } | PipelineError::ServerStopping | PipelineError::StreamEnded => true,
             _ => false,
         }
     }
@@ -206,7 +223,7 @@ impl PipelineError {
             }
             PipelineError::SharedTopic { .. } => Some("Choose another delivery.dead_letter_topic.".into()),
             PipelineError::Kafka(error) => error.hint(),
-            PipelineError::Registry(error) => error.hint(),
+            PipelineError::Registry(error) | PipelineError::Schema { source: error, .. } => error.hint(),
             PipelineError::Decode { source, .. } => Some(source.hint().into()),
             PipelineError::Undelivered(Failure::Final(_)) => Some(
                 "A record that is not allowed: give walferry's user WRITE on the topic (kafka-acls). It is sent again at the next \
@@ -218,6 +235,7 @@ impl PipelineError {
             | PipelineError::Pattern { .. }
             | PipelineError::Unexpected { .. }
             | PipelineError::UnknownRelation { .. }
+            | PipelineError::Forgotten { .. }
             | PipelineError::Relation { .. }
             | PipelineError::OutOfOrder(_)
             | PipelineError::ServerStopping

@@ -16,6 +16,7 @@ mod published;
 mod refusal;
 mod relations;
 pub mod replay;
+mod reshape;
 mod rules;
 pub mod schemas;
 mod session;

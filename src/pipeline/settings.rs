@@ -13,7 +13,7 @@ use crate::config::{self, Config};
 use crate::envelope::TopicTemplate;
 use crate::kafka::KafkaSettings;
 use crate::replication::{PostgresSettings, RootCert, SslMode};
-use crate::schema_registry::{Auth, RegistrySettings, SubjectStrategy};
+use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
 
 /// The registry answers in milliseconds, or something is wrong with it.
 const REGISTRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -134,6 +134,10 @@ pub(super) fn schema_registry(config: &Config) -> RegistrySettings {
         auth,
         ssl_ca: registry.ssl_ca.clone(),
         register: registry.register,
+        on_incompatible: match registry.on_incompatible {
+            config::OnIncompatible::Stop => OnIncompatible::Stop,
+            config::OnIncompatible::Register => OnIncompatible::Register,
+        },
         timeout: REGISTRY_TIMEOUT,
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::backoff::Backoff;
 use super::error::{PipelineError, is_transient_sql};
+use crate::lsn::Lsn;
 use crate::relation::{CatalogFacts, CatalogKeys, PgType, Questions, Relation, catalog};
 use crate::replication::{ConnectError, PostgresSettings, SqlClient, connect_sql};
 
@@ -50,6 +51,12 @@ impl Sql {
     pub(super) async fn facts(&self, relation: &Relation) -> Result<CatalogFacts, PipelineError> {
         let questions = Questions::of(relation);
         self.patiently(async |client| catalog::facts(client, relation.oid, &questions).await)
+            .await
+    }
+
+    /// Which of these relations there are no more, and where the log ends.
+    pub(super) async fn gone(&self, relations: &[u32]) -> Result<(Vec<u32>, Option<Lsn>), PipelineError> {
+        self.patiently(async |client| catalog::gone(client, relations).await)
             .await
     }
 

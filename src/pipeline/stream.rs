@@ -234,7 +234,8 @@ impl<'a> Stream<'a> {
             }
             Message::Relation(relation) => {
                 self.seen(MessageType::Relation);
-                self.publisher.describe(lsn, &relation).await
+                let commit_lsn = self.open.as_ref().map(|open| open.info.commit_lsn);
+                self.publisher.describe(lsn, commit_lsn, &relation).await
             }
             Message::Type(described) => {
                 self.seen(MessageType::Type);

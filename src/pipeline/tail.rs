@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::error::PipelineError;
 use super::publish::{OnTruncate, PublishSettings};
 use super::refusal::Refusal;
+use super::reshape::{Unread, reshape};
 use super::sql::Sql;
 use super::stream::now_us;
 use super::{prepare, published, relations, rules, settings, source};
@@ -20,7 +21,7 @@ use crate::config::glob::TablePattern;
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{self, Context, Message, RelationMessage, unix_us};
-use crate::relation::{Registry, Update};
+use crate::relation::{CatalogFacts, Registry, Update};
 use crate::replication::{CreateSlot, ReplicationClient, StartReplication, StreamMessage, protocol_version};
 
 /// A record as it would be published. The data are Avro's binary encoding, without the head of Confluent's wire format.
@@ -68,6 +69,7 @@ struct Table {
     encoder: TableEncoder,
     /// Otherwise it only takes its places in the transactions.
     wanted: bool,
+    facts: CatalogFacts,
 }
 
 struct Tail<'a> {
@@ -226,21 +228,29 @@ impl<'a> Tail<'a> {
             Message::Type(described) => self.relations.describe_type(&described),
             Message::Origin(_) => {}
             Message::Insert(insert) => {
-                return self.change(lsn, insert.relation, RowChange::Insert { new: insert.new }, show);
+                return self
+                    .change(lsn, insert.relation, RowChange::Insert { new: insert.new }, sql, show)
+                    .await;
             }
             Message::Update(update) => {
                 let change = RowChange::Update {
                     old: update.old,
                     new: update.new,
                 };
-                return self.change(lsn, update.relation, change, show);
+                return self.change(lsn, update.relation, change, sql, show).await;
             }
             Message::Delete(delete) => {
-                return self.change(lsn, delete.relation, RowChange::Delete { old: delete.old }, show);
+                return self
+                    .change(lsn, delete.relation, RowChange::Delete { old: delete.old }, sql, show)
+                    .await;
             }
             Message::Truncate(truncate) => {
                 for relation in truncate.relations() {
-                    if self.change(lsn, relation, RowChange::Truncate, show)?.is_break() {
+                    if self
+                        .change(lsn, relation, RowChange::Truncate, sql, show)
+                        .await?
+                        .is_break()
+                    {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -277,7 +287,12 @@ impl<'a> Tail<'a> {
                 .any(|only| only.matches(&relation.schema, &relation.name));
         let facts = relations::facts(sql, &self.publish.encoder, &relation).await?;
         let table = match self.publish.encoder(&relation, &facts) {
-            Ok((topic, encoder)) => Some(Table { topic, encoder, wanted }),
+            Ok((topic, encoder)) => Some(Table {
+                topic,
+                encoder,
+                wanted,
+                facts,
+            }),
             Err(error) if wanted => return Err(error),
             // There `run` would stop, but nobody has asked for it here.
             Err(_) => None,
@@ -290,7 +305,7 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    fn change(&mut self, lsn: Lsn, relation: u32, change: RowChange<'_>, show: &mut Show<'_>) -> Next {
+    async fn change(&mut self, lsn: Lsn, relation: u32, change: RowChange<'_>, sql: &Sql, show: &mut Show<'_>) -> Next {
         let Some((transaction, ordinal)) = self.open.as_mut() else {
             return Err(PipelineError::Unexpected {
                 lsn,
@@ -300,23 +315,47 @@ impl<'a> Tail<'a> {
         if matches!(change, RowChange::Truncate) && self.publish.truncate == OnTruncate::Skip {
             return Ok(ControlFlow::Continue(()));
         }
-        let Some(table) = self.tables.get(&relation) else {
-            return Err(PipelineError::UnknownRelation { lsn, relation });
-        };
-        self.batch.clear();
-        let Some(Table { topic, encoder, wanted }) = table else {
-            *ordinal = ordinal.saturating_add(1);
-            return Ok(ControlFlow::Continue(()));
-        };
-        if !wanted {
-            *ordinal = ordinal.saturating_add(encoder.places(change, &mut self.batch));
-            return Ok(ControlFlow::Continue(()));
-        }
-        if let Err(error) = encoder.encode(change, transaction, lsn, ordinal, &mut self.batch) {
+        let mut reshaped = false;
+        let Table { topic, encoder, .. } = loop {
+            let Some(table) = self.tables.get(&relation) else {
+                return Err(PipelineError::UnknownRelation { lsn, relation });
+            };
+            self.batch.clear();
+            let Some(table) = table else {
+                *ordinal = ordinal.saturating_add(1);
+                return Ok(ControlFlow::Continue(()));
+            };
+            if !table.wanted {
+                *ordinal = ordinal.saturating_add(table.encoder.places(change, &mut self.batch));
+                return Ok(ControlFlow::Continue(()));
+            }
+            let encoded = table.encoder.encode(change, transaction, lsn, ordinal, &mut self.batch);
+            let Err(error) = encoded else { break table };
+            if !std::mem::replace(&mut reshaped, true) {
+                let row = Unread {
+                    relation,
+                    change,
+                    transaction,
+                    lsn,
+                    facts: &table.facts,
+                };
+                if let Some(next) = reshape(&mut self.relations, sql, &self.publish, row, &error).await? {
+                    let (facts, wanted) = (table.facts.clone(), table.wanted);
+                    let (topic, encoder) = self.publish.encoder(&next, &facts)?;
+                    let table = Table {
+                        topic,
+                        encoder,
+                        wanted,
+                        facts,
+                    };
+                    self.tables.insert(relation, Some(table));
+                    continue;
+                }
+            }
             tracing::warn!(commit_lsn = %transaction.commit_lsn, error = super::chain(&error), "passed over");
-            *ordinal = ordinal.saturating_add(encoder.places(change, &mut self.batch));
+            *ordinal = ordinal.saturating_add(table.encoder.places(change, &mut self.batch));
             return Ok(ControlFlow::Continue(()));
-        }
+        };
         let schemas = (encoder.key_schema(), encoder.value_schema());
         Ok(show_all(topic, schemas, &self.batch, show))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_postgres::{Client, Error};
 
 use super::{Attribute, CatalogFacts, CatalogKeys, ColumnFacts, PgType, Questions, TypeKind};
+use crate::lsn::Lsn;
 
 struct Row {
     oid: u32,
@@ -19,8 +20,8 @@ struct Row {
     element: u32,
     /// Of a range or multirange.
     subtype: u32,
-    /// Name, type and modifier of each.
-    attributes: Vec<(String, u32, i32)>,
+    /// Name, number, type and modifier of each.
+    attributes: Vec<(String, i16, u32, i32)>,
 }
 
 /// What these oids are, with all that they are made of. An oid that the catalog does not know is left out.
@@ -54,13 +55,14 @@ pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Er
                (SELECT e.oid FROM pg_catalog.pg_type e WHERE e.oid = t.typelem AND e.typarray = t.oid),
                (SELECT r.rngsubtype FROM pg_catalog.pg_range r
                 WHERE t.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid)),
-               a.names, a.types, a.typmods
+               a.names, a.types, a.typmods, a.numbers
         FROM pg_catalog.pg_type t
         JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
         CROSS JOIN LATERAL (
             SELECT coalesce(array_agg(a.attname::text ORDER BY a.attnum), '{}') AS names,
                    coalesce(array_agg(a.atttypid ORDER BY a.attnum), '{}') AS types,
-                   coalesce(array_agg(a.atttypmod ORDER BY a.attnum), '{}') AS typmods
+                   coalesce(array_agg(a.atttypmod ORDER BY a.attnum), '{}') AS typmods,
+                   coalesce(array_agg(a.attnum ORDER BY a.attnum), '{}') AS numbers
             FROM pg_catalog.pg_attribute a
             WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) a
@@ -76,6 +78,7 @@ pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Er
             let names: Vec<String> = row.try_get(9)?;
             let types: Vec<u32> = row.try_get(10)?;
             let typmods: Vec<i32> = row.try_get(11)?;
+            let numbers: Vec<i16> = row.try_get(12)?;
             let described = Row {
                 oid: row.try_get(0)?,
                 schema: row.try_get(1)?,
@@ -88,9 +91,10 @@ pub async fn types(client: &Client, oids: &[u32]) -> Result<Vec<Arc<PgType>>, Er
                 subtype: row.try_get::<_, Option<u32>>(8)?.unwrap_or_default(),
                 attributes: names
                     .into_iter()
+                    .zip(numbers)
                     .zip(types)
                     .zip(typmods)
-                    .map(|((name, ty), typmod)| (name, ty, typmod))
+                    .map(|(((name, number), ty), typmod)| (name, number, ty, typmod))
                     .collect(),
             };
             Ok((described.oid, described))
@@ -112,9 +116,10 @@ fn assemble(oid: u32, rows: &HashMap<u32, Row>) -> Option<Arc<PgType>> {
             attributes: row
                 .attributes
                 .iter()
-                .map(|(name, ty, typmod)| {
+                .map(|(name, number, ty, typmod)| {
                     Some(Attribute {
                         name: name.clone(),
+                        number: *number,
                         ty: assemble(*ty, rows)?,
                         typmod: *typmod,
                     })
@@ -205,4 +210,20 @@ pub async fn facts(client: &Client, relation: u32, questions: &Questions) -> Res
         facts.money_places = u32::try_from(places).unwrap_or(facts.money_places);
     }
     Ok(facts)
+}
+
+/// Which of these relations there are no more, and where the log ends: what happened to them is before that. `None` for the log's
+/// end where the server does not tell.
+///
+/// # Errors
+///
+/// What the server or the connection says.
+pub async fn gone(client: &Client, relations: &[u32]) -> Result<(Vec<u32>, Option<Lsn>), Error> {
+    let query = "SELECT coalesce(array_agg(known.oid), '{}'),
+               CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE pg_catalog.pg_current_wal_insert_lsn()::text END
+        FROM unnest($1::oid[]) known (oid)
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = known.oid)";
+    let row = client.query_one(query, &[&relations]).await?;
+    let end: Option<String> = row.try_get(1)?;
+    Ok((row.try_get(0)?, end.and_then(|end| end.parse().ok())))
 }

@@ -9,12 +9,14 @@ pub mod catalog;
 mod facts;
 mod key;
 mod registry;
+mod shape;
 
 use std::sync::Arc;
 
 pub use facts::{CatalogFacts, ColumnFacts, Questions};
 pub use key::CatalogKeys;
 pub use registry::{Registry, RelationError, Update};
+pub use shape::Shapes;
 
 /// A relation as one Relation message described it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +115,8 @@ impl PgType {
 pub struct Attribute {
     /// Its name, unescaped.
     pub name: String,
+    /// `pg_attribute.attnum`: from 1 on, in the order in which they were added. Those of dropped ones are not used again.
+    pub number: i16,
     /// Its type.
     pub ty: Arc<PgType>,
     /// `pg_attribute.atttypmod`; -1: none.

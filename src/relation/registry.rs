@@ -1,8 +1,9 @@
 //! Relations by oid, each with the version of its last description.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::shape::{Earlier, Shapes};
 use super::{CatalogKeys, Column, PgType, Relation, ReplicaIdentity, TypeKind, builtin, key};
 use crate::pgoutput::{ColumnDescription, RelationMessage, TypeMessage};
 
@@ -33,6 +34,9 @@ pub enum RelationError {
 pub struct Registry {
     relations: HashMap<u32, Arc<Relation>>,
     types: HashMap<u32, Arc<PgType>>,
+    /// Namespace and name of types as the stream said them last: the catalog may have moved on.
+    names: HashMap<u32, (String, String)>,
+    earlier: Earlier,
 }
 
 impl Registry {
@@ -53,12 +57,21 @@ impl Registry {
 
     /// Remembers what the catalog said.
     pub fn learn_types(&mut self, types: impl IntoIterator<Item = Arc<PgType>>) {
-        self.types.extend(types.into_iter().map(|ty| (ty.oid, ty)));
+        for ty in types {
+            if let Some(known) = self.types.insert(ty.oid, Arc::clone(&ty)) {
+                self.earlier.keep(&known, &ty);
+            }
+        }
     }
 
     /// Takes in a Type message. It says only a name, so a type that is remembered under another one was renamed and has
     /// to be asked for again. (Of a domain the servers send its own oid with the name of its base type, which says nothing.)
     pub fn describe_type(&mut self, message: &TypeMessage<'_>) {
+        let name = (
+            qualified_namespace(message.namespace).to_owned(),
+            message.name.to_owned(),
+        );
+        self.names.insert(message.oid, name);
         let Some(known) = self.types.get(&message.oid) else {
             return;
         };
@@ -108,21 +121,90 @@ impl Registry {
         Ok(Update::Changed(relation))
     }
 
+    /// The row types in a relation, with the attributes that the catalog gave last.
+    pub fn shapes(&self, relation: &Relation) -> Shapes {
+        let types: Vec<_> = relation
+            .columns
+            .iter()
+            .map(|column| self.types.get(&column.ty.oid).unwrap_or(&column.ty))
+            .collect();
+        Shapes::of(types)
+    }
+
+    /// What else the row types of one column may have been.
+    pub fn other_shapes(&self, shapes: &Shapes, column: &Column) -> Vec<Shapes> {
+        shapes.others(&column.ty, &self.earlier)
+    }
+
+    /// Takes a relation with other shapes for the present version.
+    pub fn reshape(&mut self, mut relation: Relation) -> Arc<Relation> {
+        relation.version = relation.version.saturating_add(1);
+        let relation = Arc::new(relation);
+        self.relations.insert(relation.oid, Arc::clone(&relation));
+        relation
+    }
+
+    /// The oids of all relations.
+    pub fn oids(&self) -> Vec<u32> {
+        self.relations.keys().copied().collect()
+    }
+
+    /// How many relations there are.
+    pub fn len(&self) -> usize {
+        self.relations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.relations.is_empty()
+    }
+
+    /// Forgets these relations, and the types that no other one has.
+    pub fn forget(&mut self, relations: &[u32]) {
+        for oid in relations {
+            self.relations.remove(oid);
+        }
+        let columns = || self.relations.values().flat_map(|relation| &relation.columns);
+        let used: HashSet<u32> = columns().map(|column| column.ty.oid).collect();
+        let shapes = Shapes::of(columns().map(|column| &column.ty));
+        self.types.retain(|oid, _| used.contains(oid));
+        self.names.retain(|oid, _| used.contains(oid));
+        self.earlier.retain(&shapes);
+    }
+
     fn type_of(&self, oid: u32) -> Option<Arc<PgType>> {
         self.types.get(&oid).cloned().or_else(|| builtin::by_oid(oid))
     }
 
+    fn as_named_by_the_stream(&self, ty: Arc<PgType>) -> Arc<PgType> {
+        match self.names.get(&ty.oid) {
+            Some((schema, name))
+                if !matches!(ty.kind, TypeKind::Domain { .. }) && (*schema != ty.schema || *name != ty.name) =>
+            {
+                Arc::new(PgType {
+                    schema: schema.clone(),
+                    name: name.clone(),
+                    ..PgType::clone(&ty)
+                })
+            }
+            _ => ty,
+        }
+    }
+
     fn column(&self, described: &ColumnDescription<'_>) -> Column {
-        // A type that the catalog no longer knows was dropped after the row was written; its values are text.
-        let ty = self.type_of(described.type_oid).unwrap_or_else(|| {
-            let name = format!("type {}", described.type_oid);
-            Arc::new(PgType {
-                oid: described.type_oid,
-                schema: String::new(),
-                name,
-                kind: TypeKind::Other,
-            })
-        });
+        let ty = self.type_of(described.type_oid).map_or_else(
+            // A type that the catalog no longer knows was dropped after the row was written; its values are text.
+            || {
+                let name = format!("type {}", described.type_oid);
+                Arc::new(PgType {
+                    oid: described.type_oid,
+                    schema: String::new(),
+                    name,
+                    kind: TypeKind::Other,
+                })
+            },
+            |ty| self.as_named_by_the_stream(ty),
+        );
         Column {
             name: described.name.to_owned(),
             ty,
@@ -231,8 +313,9 @@ mod tests {
     #[test]
     fn a_row_type_is_asked_for_again_and_new_attributes_are_a_new_version() {
         let address = |attributes: &[&str]| {
-            let attributes = attributes.iter().map(|name| Attribute {
+            let attributes = attributes.iter().zip(1..).map(|(name, number)| Attribute {
                 name: (*name).into(),
+                number,
                 ty: builtin::by_oid(25).unwrap(),
                 typmod: -1,
             });
@@ -264,6 +347,69 @@ mod tests {
         assert_eq!(version(registry.describe(&described, &keys).unwrap()), (false, 1));
         registry.learn_types([address(&["street", "city"])]);
         assert_eq!(version(registry.describe(&described, &keys).unwrap()), (true, 2));
+    }
+
+    #[test]
+    fn a_renamed_type_has_the_name_that_the_stream_said() {
+        let mut registry = Registry::default();
+        let described = message(&[("id", 23, true), ("mood", 20_001, false), ("age", 20_004, false)]);
+        let ty = |oid, name: &str, kind| {
+            Arc::new(PgType {
+                oid,
+                schema: "public".into(),
+                name: name.into(),
+                kind,
+            })
+        };
+        let domain = TypeKind::Domain {
+            base: builtin::by_oid(23).unwrap(),
+            typmod: -1,
+        };
+        // The catalog is ahead; of a domain the stream says the base type's name.
+        for (oid, name) in [(20_001, "mood"), (20_004, "int4")] {
+            registry.describe_type(&TypeMessage {
+                xid: None,
+                oid,
+                namespace: "public",
+                name,
+            });
+        }
+        registry.learn_types([ty(20_001, "humour", TypeKind::Enum), ty(20_004, "age", domain)]);
+        registry.describe(&described, &CatalogKeys::default()).unwrap();
+        let columns = &registry.get(16_400).unwrap().columns;
+        assert_eq!(
+            (columns[1].ty.name.as_str(), columns[2].ty.name.as_str()),
+            ("mood", "age")
+        );
+    }
+
+    #[test]
+    fn a_forgotten_relation_takes_its_types_with_it() {
+        let mut registry = Registry::default();
+        for n in 0..10_000_u32 {
+            let described = RelationMessage {
+                oid: 30_000 + n,
+                ..message(&[("id", 23, true), ("mood", 50_000 + n, false)])
+            };
+            registry.describe_type(&TypeMessage {
+                xid: None,
+                oid: 50_000 + n,
+                namespace: "public",
+                name: "mood",
+            });
+            registry.learn_types([Arc::new(PgType {
+                oid: 50_000 + n,
+                schema: "public".into(),
+                name: "mood".into(),
+                kind: TypeKind::Enum,
+            })]);
+            registry.describe(&described, &CatalogKeys::default()).unwrap();
+        }
+        let gone: Vec<u32> = registry.oids().into_iter().filter(|oid| *oid != 30_007).collect();
+        registry.forget(&gone);
+        assert_eq!(registry.oids(), [30_007]);
+        assert_eq!((registry.types.len(), registry.names.len()), (1, 1));
+        assert!(registry.types.contains_key(&50_007));
     }
 
     #[test]

@@ -95,7 +95,9 @@ pub enum ValueError {
     #[error("the array has several dimensions, or a lower bound other than 1")]
     ArrayShape,
     /// A composite value whose attributes are not those of its type, which has changed since.
-    #[error("the value has not the attributes that its type has in the catalog")]
+    #[error(
+        "the value has neither the attributes that its type has in the catalog nor those that it is known to have had"
+    )]
     Attributes,
     /// A binary value of a type that is known by its text only.
     #[error("the binary form of this type is not known")]

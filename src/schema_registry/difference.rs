@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::definition::{Names, PRIMITIVES, collect_names, describe, fields, full_name, kind, resolve, space_of};
+
 /// Compares two schemas (JSON text) field by field and gives a line for each difference, in the order of the new
 /// schema's fields and the removed ones after them. Empty where no field differs.
 ///
@@ -24,8 +26,6 @@ pub fn difference(old: &str, new: &str) -> Vec<String> {
     comparison.types("", &old, &new, ("", ""));
     comparison.lines
 }
-
-type Names<'a> = BTreeMap<String, &'a Value>;
 
 struct Comparison<'a> {
     old_names: Names<'a>,
@@ -125,18 +125,6 @@ impl<'a> Comparison<'a> {
     }
 }
 
-fn fields(record: &Value) -> Vec<(&str, &Value)> {
-    let fields = record
-        .get("fields")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    fields
-        .iter()
-        .filter_map(|field| Some((field.get("name")?.as_str()?, field)))
-        .collect()
-}
-
 /// What stands in a union of null and one complex type; a union of null and a simple one is told as it is.
 fn nested(schema: &Value) -> Option<&Value> {
     let branches = schema.as_array()?;
@@ -147,110 +135,6 @@ fn nested(schema: &Value) -> Option<&Value> {
         other => matches!(kind(other), Some("record" | "array" | "map")),
     };
     (complex && others.next().is_none()).then_some(only)
-}
-
-const PRIMITIVES: [&str; 8] = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"];
-
-/// The definition behind a name.
-fn resolve<'a>(schema: &'a Value, space: &str, names: &Names<'a>) -> &'a Value {
-    match schema {
-        Value::String(name) if !PRIMITIVES.contains(&name.as_str()) => names
-            .get(&qualify(name, space))
-            .or_else(|| names.get(name))
-            .copied()
-            .unwrap_or(schema),
-        // {"type": {…}}: a type wrapped once more than needed.
-        Value::Object(object)
-            if object
-                .get("type")
-                .is_some_and(|inner| inner.is_object() || inner.is_array()) =>
-        {
-            object.get("type").map_or(schema, |inner| resolve(inner, space, names))
-        }
-        _ => schema,
-    }
-}
-
-fn kind(schema: &Value) -> Option<&str> {
-    schema.as_str().or_else(|| schema.get("type")?.as_str())
-}
-
-fn qualify(name: &str, space: &str) -> String {
-    match name.contains('.') || space.is_empty() {
-        true => name.to_owned(),
-        false => format!("{space}.{name}"),
-    }
-}
-
-fn full_name(definition: &Value, space: &str) -> String {
-    let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
-    qualify(
-        name,
-        definition.get("namespace").and_then(Value::as_str).unwrap_or(space),
-    )
-}
-
-fn space_of(full_name: &str) -> &str {
-    full_name.rsplit_once('.').map_or("", |(space, _)| space)
-}
-
-fn collect_names<'a>(schema: &'a Value, space: &str, names: &mut Names<'a>) {
-    match schema {
-        Value::Array(branches) => branches.iter().for_each(|branch| collect_names(branch, space, names)),
-        Value::Object(object) => {
-            let name = full_name(schema, space);
-            let named = matches!(kind(schema), Some("record" | "error" | "enum" | "fixed"));
-            let space = if named {
-                space_of(&name).to_owned()
-            } else {
-                space.to_owned()
-            };
-            if named {
-                names.insert(name, schema);
-            }
-            for key in ["type", "items", "values"] {
-                if let Some(inner @ (Value::Object(_) | Value::Array(_))) = object.get(key) {
-                    collect_names(inner, &space, names);
-                }
-            }
-            for (_, field) in fields(schema) {
-                if let Some(kind) = field.get("type") {
-                    collect_names(kind, &space, names);
-                }
-            }
-        }
-        _ => (),
-    }
-}
-
-/// A type in a few words: `["null", long (timestamp-micros)]`, `bytes (decimal 10,2)`, `record shop.Value`.
-fn describe(schema: &Value) -> String {
-    match schema {
-        Value::String(name) => name.clone(),
-        Value::Array(branches) => format!("[{}]", branches.iter().map(describe).collect::<Vec<_>>().join(", ")),
-        Value::Object(object) => {
-            let text = |key: &str| object.get(key).and_then(Value::as_str);
-            let base = match (text("type"), text("name")) {
-                (Some(kind @ "array"), _) => {
-                    format!("{kind} of {}", object.get("items").map_or(String::new(), describe))
-                }
-                (Some(kind @ "map"), _) => {
-                    format!("{kind} of {}", object.get("values").map_or(String::new(), describe))
-                }
-                (Some(kind), Some(name)) => format!("{kind} {name}"),
-                (Some(kind), None) => kind.to_owned(),
-                (None, _) => object.get("type").map_or(String::new(), describe),
-            };
-            match (text("logicalType"), object.get("precision"), object.get("scale")) {
-                (Some(logical), Some(precision), scale) => {
-                    format!("{base} ({logical} {precision},{})", scale.unwrap_or(&Value::from(0)))
-                }
-                (Some(logical), None, _) => format!("{base} ({logical})"),
-                (None, ..) => base,
-            }
-        }
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::level::Level;
+use super::resolution::Conflict;
+
 /// Where the schema differs from the latest one of its subject, a line each; possibly nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaDifference(pub Vec<String>);
@@ -23,6 +26,18 @@ impl fmt::Display for Differing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |difference| write!(f, "; {difference}"))
     }
+}
+
+fn list(conflicts: &[Conflict]) -> String {
+    conflicts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn way_on(subject: &str) -> String {
+    format!(
+        "The changes wait in Postgres, and nothing past this schema was acknowledged. Once the topic's consumers are ready for both \
+         schemas: set the level of subject {subject} to NONE (PUT /config/{subject}), start again, and set it back; or start with \
+         schema_registry.on_incompatible = \"register\", which does the same for each such schema."
+    )
 }
 
 /// A request to the registry that failed. URLs are shown without user and password.
@@ -107,6 +122,20 @@ pub enum RegistryError {
         /// From the subject's latest schema to the refused one.
         difference: Option<SchemaDifference>,
     },
+    /// The registry would take the schema, and consumers would misread data without an error.
+    #[error(
+        "the schema for subject {subject} changes what the same bytes mean, which the subject's compatibility level {level} \
+         forbids and the registry does not notice: {}",
+        list(conflicts)
+    )]
+    Misread {
+        /// The subject.
+        subject: String,
+        /// Its level, or the global one.
+        level: Level,
+        /// Where, and from what to what.
+        conflicts: Vec<Conflict>,
+    },
     /// 422: not a schema, or not one that the registry takes.
     #[error(
         "schema registry refused the schema for subject {subject} as invalid: {message}{}",
@@ -162,6 +191,11 @@ impl RegistryError {
         )
     }
 
+    /// Whether the schema breaks with its predecessors.
+    pub fn is_incompatible(&self) -> bool {
+        matches!(self, RegistryError::Incompatible { .. } | RegistryError::Misread { .. })
+    }
+
     /// How long the server asked to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -188,9 +222,8 @@ impl RegistryError {
             RegistryError::Credentials { .. } => {
                 "Check schema_registry.username and password, or bearer_token, and what they permit."
             }
-            RegistryError::Incompatible { .. } => {
-                "Relax the compatibility level of the subject and start again: the changes wait in Postgres, and nothing \
-                 past this schema was acknowledged."
+            RegistryError::Incompatible { subject, .. } | RegistryError::Misread { subject, .. } => {
+                return Some(way_on(subject));
             }
             RegistryError::NotRegistered { .. } => {
                 "Register the schema (`walferry schema` prints it), or set schema_registry.register = true."

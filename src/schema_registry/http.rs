@@ -39,7 +39,8 @@ impl fmt::Debug for Endpoint {
 pub(super) struct Request {
     method: Method,
     segments: Vec<String>,
-    schema: Option<String>,
+    query: Option<&'static str>,
+    body: Option<serde_json::Value>,
 }
 
 impl Request {
@@ -47,15 +48,40 @@ impl Request {
         Request {
             method: Method::GET,
             segments: segments.iter().map(|&s| s.to_owned()).collect(),
-            schema: None,
+            query: None,
+            body: None,
         }
     }
 
+    /// A schema, to be registered or looked up.
     pub(super) fn post(segments: &[&str], schema: &str) -> Self {
         Request {
             method: Method::POST,
-            schema: Some(schema.to_owned()),
+            // "schemaType" is left out: AVRO is the default, and older registries do not know the field.
+            body: Some(serde_json::json!({ "schema": schema })),
             ..Request::get(segments)
+        }
+    }
+
+    pub(super) fn put(segments: &[&str], body: serde_json::Value) -> Self {
+        Request {
+            method: Method::PUT,
+            body: Some(body),
+            ..Request::get(segments)
+        }
+    }
+
+    pub(super) fn delete(segments: &[&str]) -> Self {
+        Request {
+            method: Method::DELETE,
+            ..Request::get(segments)
+        }
+    }
+
+    pub(super) fn with_query(self, query: &'static str) -> Self {
+        Request {
+            query: Some(query),
+            ..self
         }
     }
 }
@@ -130,6 +156,7 @@ impl Http {
         if let Ok(mut path) = target.path_segments_mut() {
             path.pop_if_empty().extend(&request.segments);
         }
+        target.set_query(request.query);
         let mut builder = self
             .client
             .request(request.method.clone(), target)
@@ -139,10 +166,8 @@ impl Http {
             Auth::Basic { username, password } => builder.basic_auth(username, Some(password)),
             Auth::Bearer(token) => builder.bearer_auth(token),
         };
-        if let Some(schema) = &request.schema {
-            // "schemaType" is left out: AVRO is the default, and older registries do not know the field.
-            let body = serde_json::json!({ "schema": schema }).to_string();
-            builder = builder.header(CONTENT_TYPE, MEDIA_TYPE).body(body);
+        if let Some(body) = &request.body {
+            builder = builder.header(CONTENT_TYPE, MEDIA_TYPE).body(body.to_string());
         }
         let mut response = builder.send().await.map_err(failed)?;
         let status = response.status();
@@ -292,6 +317,7 @@ fn tls(ssl_ca: Option<&Path>, needed: bool) -> Result<ClientConfig, RegistryErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema_registry::OnIncompatible;
 
     #[test]
     fn credentials_in_a_url_sign_the_request_and_are_shown_nowhere() {
@@ -315,6 +341,7 @@ mod tests {
                 auth: Auth::None,
                 ssl_ca: None,
                 register: true,
+                on_incompatible: OnIncompatible::Stop,
                 timeout: Duration::from_secs(1),
             };
             let error = Http::new(settings).unwrap_err();

@@ -1,23 +1,27 @@
 //! Subjects → schema ids, by the Confluent schema registry's REST API.
 //!
 //! A record starts with the id under which its schema is registered, so a schema has its id before the first record
-//! that uses it is encoded. Ids are remembered: a registry that goes away later stops only what is new. What may pass
+//! that uses it is encoded. Ids are remembered, within a bound: a registry that goes away later stops only what is new. What may pass
 //! (an unreachable registry, a time-out, 408, 429, 5xx) is tried again for ever, each URL in turn, with backoff and
 //! jitter; what will not mend by itself (a refused schema, wrong credentials, a wrong address) is an error at once.
 //!
-//! The requests are those of the "Schema Registry API Reference" of Confluent's documentation, sections "Subjects" and
-//! "Schemas"; Apicurio serves them under `/apis/ccompat/v7`, and Karapace and Redpanda at the root.
+//! The requests are those of the "Schema Registry API Reference" of Confluent's documentation, sections "Subjects",
+//! "Schemas" and "Config"; Apicurio serves them under `/apis/ccompat/v7`, and Karapace and Redpanda at the root.
 
+mod admission;
+mod definition;
 mod difference;
 mod error;
 mod http;
+mod ids;
+mod level;
+mod resolution;
 mod retry;
 mod standing;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,9 +30,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub use admission::Break;
 pub use difference::difference;
 pub use error::{RegistryError, SchemaDifference};
 use http::{Endpoint, Http, Request};
+use ids::Ids;
+pub use level::Level;
+pub use resolution::{Conflict, Fault, conflicts};
 use retry::Backoff;
 pub use standing::Standing;
 pub use subject::{ParseSubjectStrategyError, SubjectStrategy};
@@ -44,8 +52,29 @@ pub struct RegistrySettings {
     pub ssl_ca: Option<PathBuf>,
     /// Whether schemas are registered; otherwise they are only looked up.
     pub register: bool,
+    /// What becomes of a schema that breaks with its predecessors.
+    pub on_incompatible: OnIncompatible,
     /// Limit of one request, from connecting to the last byte of the answer.
     pub timeout: Duration,
+}
+
+/// What becomes of a schema that the subject's compatibility level forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnIncompatible {
+    /// It is an error.
+    #[default]
+    Stop,
+    /// It is registered all the same, with the level relaxed for as long as that takes.
+    Register,
+}
+
+/// The id of a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaId {
+    /// The id.
+    pub id: u32,
+    /// Given with the first answer only: the schema was registered now, and breaks with its predecessors.
+    pub broke: Option<Break>,
 }
 
 /// Credentials for the registry.
@@ -83,10 +112,10 @@ pub type OnRetry<'a> = dyn FnMut(&RegistryError) + Send + 'a;
 pub struct Registry {
     http: Http,
     register: bool,
+    on_incompatible: OnIncompatible,
     /// Index of the URL that answered last, so that a dead first one is not tried before every request.
     preferred: AtomicUsize,
-    /// Subject → schema → id.
-    ids: Mutex<HashMap<String, HashMap<String, u32>>>,
+    ids: Mutex<Ids>,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +136,7 @@ impl Registry {
     pub fn new(settings: RegistrySettings) -> Result<Self, RegistryError> {
         Ok(Registry {
             register: settings.register,
+            on_incompatible: settings.on_incompatible,
             http: Http::new(settings)?,
             preferred: AtomicUsize::new(0),
             ids: Mutex::default(),
@@ -124,26 +154,41 @@ impl Registry {
         subject: &str,
         schema: &str,
         on_retry: &mut OnRetry<'_>,
-    ) -> Result<u32, RegistryError> {
+    ) -> Result<SchemaId, RegistryError> {
         if let Some(id) = self.cached(subject, schema) {
-            return Ok(id);
+            return Ok(SchemaId { id, broke: None });
         }
-        let request = match self.register {
-            true => Request::post(&["subjects", subject, "versions"], schema),
-            false => Request::post(&["subjects", subject], schema),
-        };
-        let mut backoff = Backoff::new();
-        let registered: Registered = loop {
-            let mut pause = None;
-            match self.once(&request, on_retry, &mut pause).await {
-                Ok(registered) => break registered,
-                Err(error) if error.is_transient() => tokio::time::sleep(backoff.pause(pause)).await,
-                Err(error) => return Err(self.explain(error, subject, schema).await),
+        let found = match self.register {
+            true => self.admit(subject, schema, on_retry).await,
+            false => {
+                let request = Request::post(&["subjects", subject], schema);
+                let found = self.patiently::<Registered>(&request, on_retry).await;
+                found.map(|Registered { id }| SchemaId { id, broke: None })
             }
         };
-        tracing::debug!(subject, id = registered.id, "schema has its id");
-        self.remember(subject, schema, registered.id);
-        Ok(registered.id)
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return Err(self.explain(error, subject, schema).await),
+        };
+        tracing::debug!(subject, id = found.id, "schema has its id");
+        self.remember(subject, schema, found.id);
+        Ok(found)
+    }
+
+    /// Asks until there is an answer that trying again does not change.
+    async fn patiently<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &Request,
+        on_retry: &mut OnRetry<'_>,
+    ) -> Result<T, RegistryError> {
+        let mut backoff = Backoff::new();
+        loop {
+            let mut pause = None;
+            match self.once(request, on_retry, &mut pause).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(backoff.pause(pause)).await,
+                settled => return settled,
+            }
+        }
     }
 
     /// The schema that has this id. One round over the URLs, without repeats.
@@ -191,7 +236,11 @@ impl Registry {
                     *pause = (*pause).max(error.retry_after());
                     last = Some(error);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // It answered, if not as wished.
+                    self.preferred.store(index, Ordering::Relaxed);
+                    return Err(error);
+                }
             }
         }
         Err(last.unwrap_or(RegistryError::NoUrl))
@@ -248,12 +297,12 @@ impl Registry {
     }
 
     fn cached(&self, subject: &str, schema: &str) -> Option<u32> {
-        let ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.get(subject)?.get(schema).copied()
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.get(subject, schema)
     }
 
     fn remember(&self, subject: &str, schema: &str, id: u32) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.entry(subject.to_owned()).or_default().insert(schema.to_owned(), id);
+        ids.insert(subject, schema, id);
     }
 }

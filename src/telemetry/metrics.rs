@@ -85,6 +85,15 @@ closed_set! {
     }
 }
 
+closed_set! {
+    /// What became of a schema that breaks with its predecessors.
+    Incompatible {
+        Refused => "refused",
+        Registered => "registered",
+        Unchecked => "unchecked",
+    }
+}
+
 /// Everything that is measured. Clones share the same numbers.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -150,6 +159,14 @@ impl KafkaMetrics {
 pub struct SchemaRegistryMetrics {
     /// Schemas that the registry gave an id for.
     pub registrations: IntCounter,
+    incompatible: IntCounterVec,
+}
+
+impl SchemaRegistryMetrics {
+    /// A schema that breaks with its predecessors.
+    pub fn incompatible(&self, outcome: Incompatible) {
+        self.incompatible.with_label_values(&[outcome.label()]).inc();
+    }
 }
 
 /// The tables seen since the start.
@@ -186,6 +203,34 @@ impl TablesMetrics {
         let counter = self.bad_rows.with_label_values(&[table, reason]);
         counter.inc();
         self.table(table).lock_bad_rows().insert(reason, counter);
+    }
+
+    /// How many tables are counted.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Forgets the tables that are not to be kept: their names are gone, and their counts with them.
+    pub fn retain(&self, keep: impl Fn(&str) -> bool) {
+        self.lock().retain(|name, table| {
+            let kept = keep(name);
+            if !kept {
+                // What was never counted has no series, which is no fault.
+                for op in RecordOp::ALL {
+                    let _absent = self.records.remove_label_values(&[name, op.label()]);
+                }
+                for reason in table.lock_bad_rows().keys() {
+                    let _absent = self.bad_rows.remove_label_values(&[name.as_str(), reason]);
+                }
+                let _absent = self.bytes.remove_label_values(&[name]);
+            }
+            kept
+        });
     }
 
     /// Each table's counts.
@@ -322,7 +367,16 @@ impl Metrics {
                 "schema_registrations_total",
                 "Schemas that the registry gave an id for.",
             )?,
+            incompatible: counters(
+                &registry,
+                "incompatible_schemas_total",
+                "Schemas that break with their predecessors.",
+                &["outcome"],
+            )?,
         };
+        for outcome in Incompatible::ALL {
+            schema_registry.incompatible.with_label_values(&[outcome.label()]);
+        }
         let tables = TablesMetrics {
             records: counters(&registry, "records_total", "Records handed to Kafka.", &["table", "op"])?,
             bytes: counters(
@@ -456,6 +510,7 @@ mod tests {
         metrics.kafka.commit_to_delivery(Duration::from_millis(3));
         metrics.kafka.in_flight_bytes.set(4096);
         metrics.schema_registry.registrations.inc();
+        metrics.schema_registry.incompatible(Incompatible::Refused);
         metrics.reconnected(Peer::Postgres);
         let text = metrics.render(&status).unwrap();
         for line in [
@@ -471,6 +526,8 @@ mod tests {
             "walferry_in_flight_records 0",
             "walferry_in_flight_bytes 4096",
             "walferry_schema_registrations_total 1",
+            "walferry_incompatible_schemas_total{outcome=\"refused\"} 1",
+            "walferry_incompatible_schemas_total{outcome=\"registered\"} 0",
             "walferry_reconnects_total{peer=\"postgres\"} 1",
             "walferry_reconnects_total{peer=\"kafka\"} 0",
             "walferry_received_lsn 18446744073709552000",
@@ -485,6 +542,22 @@ mod tests {
         assert!(text.contains("walferry_build_info{revision="));
         #[cfg(target_os = "linux")]
         assert!(text.contains("process_resident_memory_bytes"));
+    }
+
+    #[test]
+    fn a_forgotten_table_leaves_no_series() {
+        let metrics = Metrics::new().unwrap();
+        for table in 0..100 {
+            let name = format!("public.t{table}");
+            metrics.tables.table(&name).add(RecordOp::Create, 1, 10);
+            metrics.tables.bad_row(&name, "malformed");
+        }
+        metrics.tables.retain(|name| name == "public.t7");
+        let text = metrics.render(&Status::new("shop", "s", "p")).unwrap();
+        let series: Vec<&str> = text.lines().filter(|line| line.contains("table=")).collect();
+        assert_eq!(series.len(), RecordOp::ALL.len() + 2, "{series:?}");
+        assert!(series.iter().all(|line| line.contains("public.t7")), "{series:?}");
+        assert_eq!(metrics.tables.len(), 1);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod connection;
 mod crash;
 mod dead_letters;
 mod debezium;
+mod evolution;
 mod idle;
 mod outage;
 mod pair;

@@ -55,7 +55,7 @@ async fn passing_errors_of_the_registry_are_waited_out_and_nothing_is_lost() {
     insert(&database, 1001, 2000).await;
     database.confirmed(&name, LATER, || walferry.log()).await;
 
-    let asked = registrations(&proxy);
+    let asked = proxy.asked();
     let answered: Vec<&str> = asked
         .iter()
         .filter(|a| a.forwarded)
@@ -64,12 +64,14 @@ async fn passing_errors_of_the_registry_are_waited_out_and_nothing_is_lost() {
     assert_eq!(
         answered,
         [
+            format!("GET /subjects/{name}.public.t-key/versions/latest"),
             format!("POST /subjects/{name}.public.t-key/versions"),
+            format!("GET /subjects/{name}.public.t-value/versions/latest"),
             format!("POST /subjects/{name}.public.t-value/versions"),
         ],
         "each schema once"
     );
-    assert_eq!(asked.len(), 2 + faults.len() + 1);
+    assert_eq!(asked.len(), 4 + faults.len() + 1);
     let pause = asked[faults.len() + 1].at - asked[faults.len()].at;
     assert!(
         pause >= Duration::from_secs(2),

@@ -353,10 +353,13 @@ fn pg_type(value: Value) -> Result<PgType, LetterError> {
         type_kind::COMPOSITE => {
             let attributes = fields.optional("attributes")?;
             let attributes = attributes.ok_or(LetterError::Field { field: "attributes" })?;
-            let attributes = items(attributes, "attributes")?.into_iter().map(|attribute| {
+            let attributes = items(attributes, "attributes")?.into_iter().zip(1..);
+            let attributes = attributes.map(|(attribute, number)| {
                 let mut attribute = Fields::of(attribute, "attributes")?;
                 Ok(Attribute {
                     name: attribute.text("name")?,
+                    // By their order: a letter does not hold the catalog's.
+                    number,
                     ty: Arc::new(pg_type(attribute.take("type")?)?),
                     typmod: attribute.number("typmod")?,
                 })

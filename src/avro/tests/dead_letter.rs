@@ -36,11 +36,13 @@ fn relation_of_everything() -> Relation {
             attributes: vec![
                 Attribute {
                     name: "a".into(),
+                    number: 1,
                     ty: price,
                     typmod: -1,
                 },
                 Attribute {
                     name: "b".into(),
+                    number: 2,
                     ty: mood,
                     typmod: -1,
                 },

@@ -20,11 +20,15 @@ fn array_of(element: Arc<PgType>, oid: u32) -> Arc<PgType> {
 }
 
 fn composite(oid: u32, name: &str, attributes: &[(&str, Arc<PgType>, i32)]) -> Arc<PgType> {
-    let attributes = attributes.iter().map(|(name, ty, typmod)| Attribute {
-        name: (*name).into(),
-        ty: ty.clone(),
-        typmod: *typmod,
-    });
+    let attributes = attributes
+        .iter()
+        .zip(1..)
+        .map(|((name, ty, typmod), number)| Attribute {
+            name: (*name).into(),
+            number,
+            ty: ty.clone(),
+            typmod: *typmod,
+        });
     Arc::new(PgType {
         oid,
         schema: "public".into(),

@@ -23,7 +23,7 @@ use crate::config;
 use crate::pipeline::shutdown;
 use crate::pipeline::{self, PipelineError};
 use crate::replication::ConnectError;
-use crate::schema_registry::{Auth, Registry, RegistryError, RegistrySettings};
+use crate::schema_registry::{Auth, OnIncompatible, Registry, RegistryError, RegistrySettings};
 use crate::telemetry::logs::{self, LogError, LogSettings};
 use crate::telemetry::metrics::MetricsError;
 use crate::telemetry::{Metrics, State, Status};
@@ -183,6 +183,7 @@ async fn run(limit: Option<Duration>) -> Result<(), DemoError> {
         auth: Auth::None,
         ssl_ca: None,
         register: false,
+        on_incompatible: OnIncompatible::Stop,
         timeout: Duration::from_secs(5),
     })?);
     let read = Arc::new(Read::default());

@@ -27,6 +27,8 @@ pub(super) async fn serve() -> Result<SocketAddr, DemoError> {
     let app = Router::new()
         .route("/subjects", get(subjects))
         .route("/subjects/{subject}/versions", post(register))
+        .route("/subjects/{subject}/versions/latest", get(latest))
+        .route("/config/{subject}", get(level))
         .route("/schemas/ids/{id}", get(schema))
         .with_state(Shared::default());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(DemoError::Listen)?;
@@ -72,6 +74,30 @@ async fn register(
         versions.push(id);
     }
     Ok(Json(json!({ "id": id })))
+}
+
+async fn latest(
+    State(schemas): State<Shared>,
+    Path(subject): Path<String>,
+) -> Result<Json<Value>, (StatusCode, Json<Value>)> {
+    let schemas = locked(&schemas);
+    let versions = schemas.subjects.get(&subject);
+    let id = versions.and_then(|versions| versions.last()).copied();
+    let index = id.and_then(|id| usize::try_from(id.checked_sub(1)?).ok());
+    let schema = index.and_then(|index| schemas.by_id.get(index)).ok_or_else(|| {
+        (
+            StatusCode::NOT_FOUND,
+            Json(json!({"error_code": 40401, "message": "Subject not found"})),
+        )
+    })?;
+    Ok(Json(
+        json!({ "subject": subject, "version": versions.map(Vec::len), "id": id, "schema": schema }),
+    ))
+}
+
+/// Nothing is compared here.
+async fn level() -> Json<Value> {
+    Json(json!({ "compatibilityLevel": "NONE" }))
 }
 
 async fn schema(State(schemas): State<Shared>, Path(id): Path<usize>) -> Result<Json<Value>, StatusCode> {

@@ -3,7 +3,7 @@
 use super::Judge;
 use crate::config::registry_url::{self, RegistryUrl};
 use crate::config::secret::Secret;
-use crate::config::settings::{SchemaRegistry, Subject};
+use crate::config::settings::{OnIncompatible, SchemaRegistry, Subject};
 
 impl Judge {
     pub(super) fn schema_registry(&mut self) -> SchemaRegistry {
@@ -64,6 +64,18 @@ impl Judge {
                 "give both, or neither",
             );
         }
+        let register = self.bool("schema_registry.register");
+        let on_incompatible = match self.text("schema_registry.on_incompatible").as_str() {
+            "register" => OnIncompatible::Register,
+            _ => OnIncompatible::Stop,
+        };
+        if !register && on_incompatible == OnIncompatible::Register {
+            self.fault(
+                "schema_registry.on_incompatible",
+                "is register, but schema_registry.register is false",
+                "set it to stop, or register to true",
+            );
+        }
         SchemaRegistry {
             urls: urls.into_iter().map(|url| url.base).collect(),
             username,
@@ -75,7 +87,8 @@ impl Judge {
                 "topic-record-name" => Subject::TopicRecordName,
                 _ => Subject::TopicName,
             },
-            register: self.bool("schema_registry.register"),
+            register,
+            on_incompatible,
         }
     }
 }

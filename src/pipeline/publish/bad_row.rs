@@ -122,6 +122,11 @@ impl BadRows {
         }
     }
 
+    /// What dead letters are counted under.
+    pub(super) fn label(&self) -> Option<&str> {
+        self.letters.as_ref().map(|letters| letters.destination.label.as_str())
+    }
+
     /// Takes in what cannot be published: as a dead letter, or as the error that ends the pipeline. `shown` says of each column's
     /// values what may be written down.
     pub(super) async fn take(

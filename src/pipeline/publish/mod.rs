@@ -5,6 +5,7 @@
 
 mod bad_row;
 mod destination;
+mod forget;
 mod replay;
 mod way;
 
@@ -15,10 +16,12 @@ use std::time::Duration;
 pub(super) use self::bad_row::OnBadRow;
 use self::bad_row::{BadRows, Refused, Why};
 use self::destination::Destination;
+use self::forget::Sweep;
 pub(super) use self::replay::{Replayer, StillDead};
 use self::way::Way;
 use super::error::PipelineError;
 use super::relations;
+use super::reshape::{Unread, reshape};
 use super::rules::Rules;
 use super::sql::Sql;
 use crate::avro::{
@@ -113,6 +116,7 @@ pub(super) struct Publisher {
     uncounted: Vec<u32>,
     bad_rows: BadRows,
     batch: Batch,
+    sweep: Sweep,
 }
 
 impl Publisher {
@@ -142,6 +146,7 @@ impl Publisher {
             uncounted: Vec::new(),
             bad_rows,
             batch: Batch::default(),
+            sweep: Sweep::default(),
         }
     }
 
@@ -150,8 +155,13 @@ impl Publisher {
         self.relations.describe_type(message);
     }
 
-    /// Takes in a Relation message.
-    pub(super) async fn describe(&mut self, lsn: Lsn, message: &RelationMessage<'_>) -> Result<(), PipelineError> {
+    /// Takes in a Relation message of the transaction that commits at `commit_lsn`.
+    pub(super) async fn describe(
+        &mut self,
+        lsn: Lsn,
+        commit_lsn: Option<Lsn>,
+        message: &RelationMessage<'_>,
+    ) -> Result<(), PipelineError> {
         let update = relations::take_in(&mut self.relations, &self.sql, lsn, message).await?;
         let (relation, changed) = match update {
             relation::Update::Changed(relation) => (relation, true),
@@ -161,6 +171,9 @@ impl Publisher {
         if changed || self.tables.get(&relation.oid).is_none_or(|table| table.facts != facts) {
             let table = self.compile(&relation, &facts)?;
             self.tables.insert(relation.oid, table);
+            if let Some(commit_lsn) = commit_lsn {
+                self.forget_what_is_gone(commit_lsn).await?;
+            }
         }
         Ok(())
     }
@@ -222,29 +235,62 @@ impl Publisher {
         if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
             return Ok(());
         }
-        let Some(table) = self.tables.get_mut(&relation) else {
-            return Err(PipelineError::UnknownRelation { lsn, relation });
-        };
-        let Table {
-            encoder, destination, ..
-        } = table;
-        if !destination.ready {
-            let key = encoder.key_schema().zip(encoder.key_record_name());
-            let value = (encoder.value_schema(), encoder.value_record_name());
-            let ready = self.way.prepare(&destination.topic, key, value).await?;
-            encoder.set_ids(ready.key, ready.value);
-            destination.limit = ready.limit;
-            destination.ready = true;
-        }
-        self.batch.clear();
         let position = open.position();
-        let why = match encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch) {
-            Ok(()) => too_large(&self.way.producer, &self.batch, destination).await?,
-            Err(bad) if bad.kind == Reason::NullInNotNull => {
-                self.relax(relation, position, bad)?;
-                return Box::pin(self.change(open, lsn, relation, change)).await;
+        let mut reshaped = false;
+        let (encoder, destination, bad) = loop {
+            let Some(table) = self.tables.get_mut(&relation) else {
+                return Err(match self.sweep.has_forgotten() {
+                    true => PipelineError::Forgotten { lsn, relation },
+                    false => PipelineError::UnknownRelation { lsn, relation },
+                });
+            };
+            let Table {
+                encoder,
+                destination,
+                facts,
+                relaxed,
+                ..
+            } = table;
+            if !destination.ready {
+                let key = encoder.key_schema().zip(encoder.key_record_name());
+                let value = (encoder.value_schema(), encoder.value_record_name());
+                let (label, topic) = (&destination.label, &destination.topic);
+                let ready = self.way.prepare(label, topic, key, value).await?;
+                encoder.set_ids(ready.key, ready.value);
+                destination.limit = ready.limit;
+                destination.ready = true;
             }
-            Err(bad) => {
+            self.batch.clear();
+            let encoded = encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch);
+            let Err(bad) = encoded else {
+                break (encoder, destination, None);
+            };
+            if bad.kind == Reason::NullInNotNull {
+                self.relax(relation, position, bad)?;
+                continue;
+            }
+            if !std::mem::replace(&mut reshaped, true) {
+                let row = Unread {
+                    relation,
+                    change,
+                    transaction: &open.info,
+                    lsn,
+                    facts: relaxed,
+                };
+                let next = reshape(&mut self.relations, &self.sql, &self.settings, row, &bad).await?;
+                if let Some(next) = next {
+                    let (said, relaxed) = (facts.clone(), relaxed.clone());
+                    let mut table = self.compile(&next, &relaxed)?;
+                    table.facts = said;
+                    self.tables.insert(relation, table);
+                    continue;
+                }
+            }
+            break (encoder, destination, Some(bad));
+        };
+        let why = match bad {
+            None => too_large(&self.way.producer, &self.batch, destination).await?,
+            Some(bad) => {
                 open.ordinal += encoder.places(change, &mut self.batch);
                 Some(Why::BadRow(bad))
             }
@@ -292,7 +338,8 @@ impl Publisher {
         if !destination.ready {
             let key = encoder.key_schema().zip(encoder.key_record_name());
             let value = (encoder.value_schema(), encoder.value_record_name());
-            let ready = self.way.prepare(&destination.topic, key, value).await?;
+            let (label, topic) = (&destination.label, &destination.topic);
+            let ready = self.way.prepare(label, topic, key, value).await?;
             encoder.set_ids(ready.key, ready.value);
             destination.limit = ready.limit;
             destination.ready = true;

@@ -314,7 +314,8 @@ async fn prepare(
         destination.ready = true;
         return Ok((None, 0));
     }
-    let ready = way.prepare(&destination.topic, key, value).await;
+    let (label, topic) = (&destination.label, &destination.topic);
+    let ready = way.prepare(label, topic, key, value).await;
     let ready = ready.map_err(StillDead::Refused)?;
     destination.limit = ready.limit;
     destination.ready = true;

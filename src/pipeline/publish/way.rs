@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::kafka::{Producer, TopicUse};
 use crate::pipeline::error::{PipelineError, chain};
-use crate::schema_registry::{Registry, RegistryError, SubjectStrategy};
-use crate::telemetry::metrics::Metrics;
+use crate::schema_registry::{Break, Registry, RegistryError, SubjectStrategy};
+use crate::telemetry::metrics::{Incompatible, Metrics};
 use crate::telemetry::state::{State, Status};
 
 /// Whom to ask before a table's first record, and who is told.
@@ -28,9 +28,10 @@ pub(super) struct Ready {
 }
 
 impl Way {
-    /// The topic exists and the schemas have ids.
+    /// The topic exists and the schemas have ids. `label` is the table, for people.
     pub(super) async fn prepare(
         &self,
+        label: &str,
         topic: &str,
         key: Option<(&str, &str)>,
         value: (&str, &str),
@@ -38,11 +39,15 @@ impl Way {
         let before = self.status.state();
         let limit = self.producer.ensure_topic(topic, TopicUse::Table).await?;
         let key_id = match key {
-            Some((schema, name)) => Some(self.register(&self.subject.subject(topic, name, true), schema).await?),
+            Some((schema, name)) => {
+                let subject = self.subject.subject(topic, name, true);
+                Some(self.register(label, &subject, schema).await?)
+            }
             None => None,
         };
         let (schema, name) = value;
-        let value_id = self.register(&self.subject.subject(topic, name, false), schema).await?;
+        let subject = self.subject.subject(topic, name, false);
+        let value_id = self.register(label, &subject, schema).await?;
         if self.status.state() != before {
             self.status.set_state(before, None);
         }
@@ -63,14 +68,16 @@ impl Way {
         let before = self.status.state();
         let limit = self.producer.ensure_topic(topic, TopicUse::DeadLetters).await?;
         let (schema, name) = value;
-        let id = self.register(&self.subject.subject(topic, name, false), schema).await?;
+        let id = self
+            .register(topic, &self.subject.subject(topic, name, false), schema)
+            .await?;
         if self.status.state() != before {
             self.status.set_state(before, None);
         }
         Ok((id, limit))
     }
 
-    async fn register(&self, subject: &str, schema: &str) -> Result<u32, PipelineError> {
+    async fn register(&self, label: &str, subject: &str, schema: &str) -> Result<u32, PipelineError> {
         let mut on_retry = |error: &RegistryError| {
             let text = chain(error);
             tracing::warn!(
@@ -85,8 +92,38 @@ impl Way {
             );
             self.status.heartbeat();
         };
-        let id = self.registry.schema_id(subject, schema, &mut on_retry).await?;
+        let registered = self.registry.schema_id(subject, schema, &mut on_retry).await;
+        let registered = registered.map_err(|source| {
+            if source.is_incompatible() {
+                self.metrics.schema_registry.incompatible(Incompatible::Refused);
+            }
+            PipelineError::Schema {
+                table: label.to_owned(),
+                source,
+            }
+        })?;
         self.metrics.schema_registry.registrations.inc();
-        Ok(id)
+        if let Some(broke) = &registered.broke {
+            self.tell_of_break(label, subject, broke);
+        }
+        Ok(registered.id)
+    }
+
+    fn tell_of_break(&self, table: &str, subject: &str, broke: &Break) {
+        let (outcome, message) = match broke.level.is_none() {
+            true => (
+                Incompatible::Unchecked,
+                "a schema that breaks with the one before it was registered: its subject's compatibility level is NONE",
+            ),
+            false => (
+                Incompatible::Registered,
+                "a schema that its subject's compatibility level forbids was registered: schema_registry.on_incompatible is \
+                 \"register\"",
+            ),
+        };
+        self.metrics.schema_registry.incompatible(outcome);
+        let conflicts: Vec<String> = broke.conflicts.iter().map(ToString::to_string).collect();
+        let (level, conflicts) = (broke.level.to_string(), conflicts.join("; "));
+        tracing::warn!(table, subject, level, conflicts, "{message}");
     }
 }

@@ -40,7 +40,8 @@ pub struct Asked {
 struct Shared {
     target: String,
     base: String,
-    faults: Arc<Mutex<VecDeque<Fault>>>,
+    /// None: that request is forwarded.
+    faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -68,7 +69,14 @@ impl HttpProxy {
 
     /// The next requests get these, one each; those after them are forwarded.
     pub fn fail(&self, faults: &[Fault]) {
-        self.shared.faults.lock().unwrap().extend(faults);
+        self.fail_after(0, faults);
+    }
+
+    /// The same, after so many more requests that are forwarded.
+    pub fn fail_after(&self, forwarded: usize, faults: &[Fault]) {
+        let mut queue = self.shared.faults.lock().unwrap();
+        queue.extend((0..forwarded).map(|_| None));
+        queue.extend(faults.iter().copied().map(Some));
     }
 
     pub fn asked(&self) -> Vec<Asked> {
@@ -93,7 +101,7 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
         .headers()
         .get("authorization")
         .map(|value| value.to_str().unwrap().to_owned());
-    let fault = shared.faults.lock().unwrap().pop_front();
+    let fault = shared.faults.lock().unwrap().pop_front().flatten();
     shared.asked.lock().unwrap().push(Asked {
         what,
         authorization,

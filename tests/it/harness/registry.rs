@@ -90,4 +90,32 @@ impl Registry {
             .unwrap();
         assert_eq!(status, 200, "{answer}");
     }
+
+    /// The level that counts for the subject.
+    pub async fn level(&self, subject: &str) -> String {
+        let url = format!("{}/config/{subject}?defaultToGlobal=true", self.url);
+        let (status, answer) = http("GET", &url, None).await.unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["compatibilityLevel"].as_str().unwrap().to_owned()
+    }
+
+    /// A version's schema (`1`, `latest`).
+    pub async fn schema(&self, subject: &str, version: &str) -> Value {
+        let url = format!("{}/subjects/{subject}/versions/{version}", self.url);
+        let (status, answer) = http("GET", &url, None).await.unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        serde_json::from_str(answer["schema"].as_str().unwrap()).unwrap()
+    }
+
+    /// Whether the registry itself would take this schema after the latest of the subject.
+    pub async fn would_take(&self, subject: &str, schema: &Value) -> bool {
+        let url = format!("{}/compatibility/subjects/{subject}/versions/latest", self.url);
+        let body = serde_json::json!({ "schema": schema.to_string() });
+        let (status, answer) = http("POST", &url, Some(&body)).await.unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["is_compatible"].as_bool().unwrap()
+    }
 }

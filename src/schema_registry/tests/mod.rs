@@ -1,5 +1,7 @@
 //! Against a registry that answers by script.
 
+mod admission;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -120,10 +122,13 @@ fn registry(urls: Vec<String>, register: bool, auth: Auth) -> Registry {
         auth,
         ssl_ca: None,
         register,
+        on_incompatible: OnIncompatible::Stop,
         timeout,
     })
     .unwrap()
 }
+
+const BACKWARD: &str = r#"{"compatibilityLevel":"BACKWARD"}"#;
 
 const SCHEMA: &str = r#"{"type":"record","name":"V","fields":[{"name":"id","type":"long"}]}"#;
 
@@ -132,23 +137,37 @@ async fn id(registry: &Registry) -> (Result<u32, RegistryError>, Vec<String>) {
     let result = registry
         .schema_id("a/b c-value", SCHEMA, &mut |error| retries.push(error.to_string()))
         .await;
-    (result, retries)
+    (result.map(|found| found.id), retries)
 }
+
+/// The subject has no schema yet.
+const NO_SUBJECT: Answer = Reply(
+    "404 Not Found",
+    "",
+    r#"{"error_code":40401,"message":"Subject not found"}"#,
+);
 
 #[tokio::test]
 async fn a_schema_is_registered_once_and_remembered() {
-    let server = Server::start([Reply("200 OK", "", r#"{"id":7,"version":1}"#)]).await;
+    let server = Server::start([NO_SUBJECT, Reply("200 OK", "", r#"{"id":7,"version":1}"#)]).await;
     let registry = server.registry();
     assert_eq!(id(&registry).await.0.unwrap(), 7);
     assert_eq!(id(&registry).await.0.unwrap(), 7);
-    assert_eq!(server.requests(), ["POST /subjects/a%2Fb%20c-value/versions"]);
-    let body: serde_json::Value = serde_json::from_str(&server.seen.lock().unwrap()[0].2).unwrap();
+    assert_eq!(
+        server.requests(),
+        [
+            "GET /subjects/a%2Fb%20c-value/versions/latest",
+            "POST /subjects/a%2Fb%20c-value/versions"
+        ]
+    );
+    let body: serde_json::Value = serde_json::from_str(&server.seen.lock().unwrap()[1].2).unwrap();
     assert_eq!(body, serde_json::json!({ "schema": SCHEMA }));
 }
 
 #[tokio::test]
 async fn what_may_pass_is_tried_again() {
     let server = Server::start([
+        NO_SUBJECT,
         Reply(
             "500 Internal Server Error",
             "",
@@ -172,12 +191,13 @@ async fn what_may_pass_is_tried_again() {
             format!("schema registry {url} answered 503: <html> gone</html>"),
         ]
     );
-    assert_eq!(server.requests().len(), 5);
+    assert_eq!(server.requests().len(), 6);
 }
 
 #[tokio::test]
 async fn a_registry_that_asks_for_a_second_gets_it() {
     let server = Server::start([
+        NO_SUBJECT,
         Reply("429 Too Many", "retry-after: 1\r\n", ""),
         Reply("200 OK", "", r#"{"id":3}"#),
     ])
@@ -189,12 +209,12 @@ async fn a_registry_that_asks_for_a_second_gets_it() {
         "asked again after {:?}",
         start.elapsed()
     );
-    assert_eq!(server.requests().len(), 2);
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[tokio::test]
 async fn a_silent_registry_is_given_up_after_the_timeout_and_asked_again() {
-    let server = Server::start([Silence, Reply("200 OK", "", r#"{"id":3}"#)]).await;
+    let server = Server::start([Silence, NO_SUBJECT, Reply("200 OK", "", r#"{"id":3}"#)]).await;
     let (result, retries) = id(&server.registry()).await;
     assert_eq!(result.unwrap(), 3);
     assert_eq!(
@@ -212,6 +232,7 @@ async fn a_dead_first_url_costs_one_try_and_is_not_tried_first_again() {
     let dead = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
     let server = Server::start([
+        NO_SUBJECT,
         Reply("200 OK", "", r#"{"id":1}"#),
         Reply("200 OK", "", r#"{"schema":"\"int\""}"#),
     ]);
@@ -232,6 +253,8 @@ async fn a_dead_first_url_costs_one_try_and_is_not_tried_first_again() {
 async fn an_incompatible_schema_stops_with_the_difference() {
     let latest = r#"{"subject":"s","version":2,"id":9,"schema":"{\"type\":\"record\",\"name\":\"V\",\"fields\":[{\"name\":\"id\",\"type\":\"string\"},{\"name\":\"old\",\"type\":\"int\"}]}"}"#;
     let server = Server::start([
+        Reply("200 OK", "", latest),
+        Reply("200 OK", "", BACKWARD),
         Reply(
             "409 Conflict",
             "",
@@ -249,22 +272,19 @@ async fn an_incompatible_schema_stops_with_the_difference() {
          incompatible; compared with the latest registered schema: field id: type changed from string to long; \
          field old: removed, type int, had no default"
     );
-    assert_eq!(server.requests()[1], "GET /subjects/a%2Fb%20c-value/versions/latest");
+    assert_eq!(server.requests()[3], "GET /subjects/a%2Fb%20c-value/versions/latest");
 }
 
 #[tokio::test]
 async fn an_invalid_schema_stops_without_a_difference_where_there_is_none_before() {
     let server = Server::start([
+        NO_SUBJECT,
         Reply(
             "422 Unprocessable Entity",
             "",
             r#"{"error_code":42201,"message":"Invalid schema"}"#,
         ),
-        Reply(
-            "404 Not Found",
-            "",
-            r#"{"error_code":40401,"message":"Subject not found"}"#,
-        ),
+        NO_SUBJECT,
     ])
     .await;
     let error = id(&server.registry()).await.0.unwrap_err();
@@ -272,7 +292,7 @@ async fn an_invalid_schema_stops_without_a_difference_where_there_is_none_before
         error.to_string(),
         "schema registry refused the schema for subject a/b c-value as invalid: Invalid schema"
     );
-    assert_eq!(server.requests().len(), 2);
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -312,7 +332,7 @@ async fn a_bearer_token_is_sent_and_not_printed() {
 #[tokio::test]
 async fn success_that_is_not_the_apis_is_terminal() {
     for body in ["<html>welcome</html>", "{\"id\":-1}", "{\"id\":\"7\"}", "", "{\"id\":"] {
-        let server = Server::start([Reply("200 OK", "", body)]).await;
+        let server = Server::start([NO_SUBJECT, Reply("200 OK", "", body)]).await;
         let error = id(&server.registry()).await.0.unwrap_err();
         assert!(
             matches!(error, RegistryError::Malformed { status: 200, .. }),
