@@ -188,6 +188,51 @@ async fn the_old_row_is_under_the_rules_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rules_hold_in_debeziums_types_and_a_default_is_not_seen_either() {
+    for format in formats(18) {
+        let (postgres, kafka) = (Postgres::shared(18), Kafka::shared());
+        let database = postgres.database().await;
+        database
+            .execute(
+                "CREATE TABLE t (id int PRIMARY KEY, gone text NOT NULL DEFAULT 'hunter2', masked text NOT NULL DEFAULT 'hunter2', \
+                 born date, n int); ALTER TABLE t REPLICA IDENTITY FULL",
+            )
+            .await;
+        let rules = "{ 'public.t.gone' = { exclude = true }, 'public.t.masked' = { mask = \"fixed\", with = \"x\" }, \
+                       'public.t.born' = { type = \"string\" } }";
+        let config = config(&database, &kafka, format, rules).text("avro.types", "debezium");
+        let exit = publish(
+            &database,
+            &config,
+            &[
+                "INSERT INTO t (id, born) VALUES (1, '2024-02-29')",
+                "UPDATE t SET n = 2",
+                "DELETE FROM t",
+            ],
+        )
+        .await;
+        let topic = format!("{}.public.t", config.name());
+        let records = read_records(&kafka.address, std::slice::from_ref(&topic)).await;
+        nothing_has(SECRET, &records, &exit);
+        let rows: Vec<_> = records
+            .iter()
+            .filter_map(|record| record.value.as_ref())
+            .map(|value| (value["before"].clone(), value["after"].clone()))
+            .collect();
+        let row = |n: Option<i32>| json!({ "id": 1, "masked": "x", "born": "2024-02-29", "n": n });
+        assert_eq!(
+            rows,
+            [
+                (json!(null), row(None)),
+                (row(None), row(Some(2))),
+                (row(Some(2)), json!(null))
+            ],
+            "{format}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_has_nothing_of_what_a_rule_hides() {
     for format in formats(18) {
         let (postgres, kafka) = (Postgres::shared(18), Kafka::shared());
