@@ -9,6 +9,7 @@ mod judge;
 mod refused;
 mod scalars;
 mod settings;
+mod strings;
 mod tables;
 mod text;
 mod types;
