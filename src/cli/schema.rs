@@ -68,10 +68,14 @@ fn describe(schemas: &[TableSchemas], register: bool) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&format!("table {}, topic {}\n", table.table, table.topic));
-        match &table.key {
-            Some(key) => describe_one("key", key, register, &mut text),
-            None => text.push_str("\nkey: none\n"),
+        match &table.table {
+            Some(name) => text.push_str(&format!("table {name}, topic {}\n", table.topic)),
+            None => text.push_str(&format!("dead letters, topic {}\n", table.topic)),
+        }
+        match (&table.key, &table.table) {
+            (Some(key), _) => describe_one("key", key, register, &mut text),
+            (None, Some(_)) => text.push_str("\nkey: none\n"),
+            (None, None) => text.push_str("\nkey: that of the row's table\n"),
         }
         describe_one("value", &table.value, register, &mut text);
     }
@@ -113,7 +117,8 @@ fn stand(schema: &SubjectSchema, register: bool) -> (String, &[String]) {
 
 #[derive(Serialize)]
 struct Table<'a> {
-    table: &'a str,
+    /// Null: dead letters.
+    table: Option<&'a str>,
     topic: &'a str,
     key: Option<Subject<'a>>,
     value: Subject<'a>,
@@ -137,7 +142,7 @@ enum Answer<'a> {
 impl<'a> Table<'a> {
     fn of(schemas: &'a TableSchemas) -> Self {
         Table {
-            table: &schemas.table,
+            table: schemas.table.as_deref(),
             topic: &schemas.topic,
             key: schemas.key.as_ref().map(Subject::of),
             value: Subject::of(&schemas.value),
@@ -180,7 +185,7 @@ mod tests {
             accepted: false,
         };
         vec![TableSchemas {
-            table: "public.t".to_owned(),
+            table: Some("public.t".to_owned()),
             topic: "shop.public.t".to_owned(),
             key: Some(subject("shop.public.t-key", Standing::Registered { id: 7, version: 1 })),
             value: subject("shop.public.t-value", differs),
@@ -198,6 +203,25 @@ mod tests {
              \n\
              value: subject shop.public.t-value: differs from version 2; the registry would refuse it as incompatible\n\
              \u{20} field n: added, type int, without a default\n\
+             { \"type\": \"record\", \"name\": \"Key\", \"fields\": [] }\n"
+        );
+    }
+
+    #[test]
+    fn dead_letters_have_the_keys_of_their_tables() {
+        let letters = TableSchemas {
+            table: None,
+            topic: "shop.dead-letter".to_owned(),
+            key: None,
+            value: subject("shop.dead-letter-value", Standing::New),
+        };
+        assert_eq!(
+            describe(&[letters], true),
+            "dead letters, topic shop.dead-letter\n\
+             \n\
+             key: that of the row's table\n\
+             \n\
+             value: subject shop.dead-letter-value: new, would be the first version\n\
              { \"type\": \"record\", \"name\": \"Key\", \"fields\": [] }\n"
         );
     }

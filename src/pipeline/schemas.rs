@@ -1,23 +1,25 @@
 //! `walferry schema`: what `run` would register for the tables as they are now.
 
 use super::error::PipelineError;
+use super::publish::OnBadRow;
 use super::published;
 use super::relations;
 use super::settings;
 use super::source;
 use super::sql::Sql;
+use crate::avro::DeadLetterEncoder;
 use crate::config::Config;
 use crate::config::glob::{TableFilter, TablePattern};
 use crate::schema_registry::{Registry, RegistryError, Standing};
 
-/// The schemas of one table.
+/// The schemas of one table, or of dead letters.
 #[derive(Debug)]
 pub struct TableSchemas {
-    /// `schema.table`
-    pub table: String,
+    /// `schema.table`; `None`: dead letters, whose keys have the schemas of their tables' keys.
+    pub table: Option<String>,
     /// Where its records go.
     pub topic: String,
-    /// `None`: its records have no key.
+    /// `None`: its records have no key of their own.
     pub key: Option<SubjectSchema>,
     /// Of the values.
     pub value: SubjectSchema,
@@ -64,10 +66,22 @@ pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<Table
         let value = subject(encoder.value_record_name(), false);
         let value = standing(&registry, value, encoder.value_schema()).await;
         schemas.push(TableSchemas {
-            table: relation.full_name(),
+            table: Some(relation.full_name()),
             topic,
             key,
             value,
+        });
+    }
+    if let OnBadRow::DeadLetter { topic } = publish.on_bad_row
+        && only.is_empty()
+    {
+        let encoder = DeadLetterEncoder::new(&publish.encoder);
+        let subject = publish.subject.subject(&topic, encoder.value_record_name(), false);
+        schemas.push(TableSchemas {
+            table: None,
+            topic,
+            key: None,
+            value: standing(&registry, subject, encoder.value_schema()).await,
         });
     }
     Ok(schemas)

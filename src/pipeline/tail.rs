@@ -38,7 +38,7 @@ pub struct TailRecord<'a> {
 
 /// Streams until `stop` ends, or `show` breaks off. `only`: patterns of the tables that are wanted; none: all, and logical messages.
 ///
-/// A row that cannot be converted is told in the log, and passed over.
+/// A row that cannot be converted is told in the log, and passed over; those after it keep their positions.
 ///
 /// # Errors
 ///

@@ -274,6 +274,12 @@ async fn the_topic_of_dead_letters_is_made_to_keep_them_and_has_a_schema_of_its_
     let subject = format!("{}/subjects/{topic}-value/versions", Registry::shared().url);
     let (status, versions) = http("GET", &subject, None).await.unwrap();
     assert_eq!((status, versions.as_str()), (200, "[1]"), "one schema for all tables");
+    // It is the one that `schema` prints, for whoever registers beforehand.
+    let exit = Walferry::to_end(&config, "schema --json", SOON).await;
+    let printed: Vec<Value> = serde_json::from_str(&exit.stdout).unwrap();
+    let last = printed.last().unwrap();
+    assert_eq!((&last["table"], &last["topic"]), (&Value::Null, &json!(topic)));
+    assert_eq!(last["value"]["registry"]["state"], "registered", "{last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

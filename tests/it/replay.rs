@@ -1,6 +1,8 @@
 //! `walferry replay`: dead letters, published after all.
 
-use crate::harness::{Config, Database, Exit, Kafka, Postgres, Record, Walferry, read_events, read_records};
+use crate::harness::{
+    Config, Database, Exit, Kafka, Postgres, Record, Registry, Walferry, http, read_events, read_records,
+};
 use crate::workload::pipeline;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -339,4 +341,46 @@ async fn without_a_dead_letter_there_is_nothing_to_replay() {
         )
     );
     assert_eq!(kafka.topics(&name).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_writes_the_schemas_of_the_stream_also_where_these_follow_from_the_catalog() {
+    let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
+    for (types, nullability) in [("debezium", "optional"), ("avro", "catalog")] {
+        let database = postgres.database().await;
+        database
+            .execute(
+                "CREATE TYPE mood AS ENUM ('glad', 'sad'); \
+                 CREATE TABLE t (id int PRIMARY KEY, v text NOT NULL, n int NOT NULL DEFAULT 7, m mood NOT NULL, d date); \
+                 ALTER TABLE t REPLICA IDENTITY FULL",
+            )
+            .await;
+        let name = pipeline();
+        let config = dead_lettering(Config::new(&name, &database, &kafka))
+            .text("avro.types", types)
+            .text("avro.nullability", nullability)
+            .set("kafka.topic_config", "{ \"max.message.bytes\" = \"20000\" }");
+        kafka.create_topic(&format!("{name}.dead-letter"), 1).await;
+        publish(
+            &database,
+            &config,
+            &["INSERT INTO t VALUES (1, 'small', 1, 'glad', '2024-02-29'), (2, repeat('x', 30000), 2, 'sad', NULL)"],
+        )
+        .await;
+        let topic = format!("{name}.public.t");
+        kafka.set_topic_config(&topic, "max.message.bytes", "100000").await;
+        let exit = replay(&config, "").await;
+        assert_eq!(
+            (exit.code, exit.stdout.as_str()),
+            (Some(0), "1 published, 0 failed\n"),
+            "{}",
+            exit.stderr
+        );
+        let records = read_records(&kafka.address, std::slice::from_ref(&topic)).await;
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[0].schema, records[1].schema, "{types}");
+        let subject = format!("{}/subjects/{topic}-value/versions", Registry::shared().url);
+        let (status, versions) = http("GET", &subject, None).await.unwrap();
+        assert_eq!((status, versions.as_str()), (200, "[1]"), "{types}");
+    }
 }
