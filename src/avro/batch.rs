@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::envelope::{Op, Position};
 
 use super::nested::Buffers;
+use super::stamp::{Part, Stamp};
 
 /// The most headers that a record has.
 pub const MAX_HEADERS: usize = 7;
@@ -19,6 +20,7 @@ pub struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) unchanged: Vec<usize>,
     pub(super) buffers: Buffers,
+    pub(super) stamp: Stamp,
     records: Vec<Span>,
     headers: Vec<(&'static str, Range<usize>)>,
 }
@@ -119,6 +121,14 @@ impl Batch {
     pub(super) fn header(&mut self, name: &'static str, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
+        self.headers.push((name, start..self.bytes.len()));
+    }
+
+    /// The same with a value of the stamp.
+    #[inline]
+    pub(super) fn stamp_header(&mut self, name: &'static str, part: Part) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(self.stamp.part(part));
         self.headers.push((name, start..self.bytes.len()));
     }
 

@@ -6,23 +6,39 @@ use crate::row::ValueError;
 /// Appends a long (or an int, which is encoded alike).
 #[inline]
 pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
-    let mut rest = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
-    if rest < 0x80 {
-        out.push(low_byte(rest));
-        return;
+    let zigzag = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
+    if zigzag < 0x80 {
+        out.push(low_byte(zigzag));
+    } else {
+        put_wide(zigzag, out);
     }
-    let mut buffer = [0u8; 10];
-    let mut length = 0usize;
-    for place in &mut buffer {
-        length = length.wrapping_add(1);
-        if rest < 0x80 {
-            *place = low_byte(rest);
-            break;
+}
+
+/// Appends a varint of two bytes and more: 56 bits are spread to eight groups of seven at once, and what is over is cut off.
+#[inline]
+fn put_wide(value: u64, out: &mut Vec<u8>) {
+    let low = value & 0x00ff_ffff_ffff_ffff;
+    let halves = (low & 0x00ff_ffff_f000_0000).wrapping_shl(4) | (low & 0x0fff_ffff);
+    let quarters = (halves & 0x0fff_c000_0fff_c000).wrapping_shl(2) | (halves & 0x0000_3fff_0000_3fff);
+    let groups = (quarters & 0x3f80_3f80_3f80_3f80).wrapping_shl(1) | (quarters & 0x007f_007f_007f_007f);
+    const MORE: u64 = 0x8080_8080_8080_8080;
+    if value == low {
+        // The last byte is the one with the highest bit: all before it say that there is more.
+        let unused = groups.leading_zeros() & !7;
+        let more = MORE.wrapping_shr(unused.wrapping_add(8));
+        let length = out.len().saturating_add(8);
+        out.extend_from_slice(&(groups | more).to_le_bytes());
+        let excess = usize::try_from(unused.wrapping_shr(3)).unwrap_or_default();
+        out.truncate(length.saturating_sub(excess));
+    } else {
+        out.extend_from_slice(&(groups | MORE).to_le_bytes());
+        let high = value.wrapping_shr(56);
+        if high < 0x80 {
+            out.push(low_byte(high));
+        } else {
+            out.extend_from_slice(&[low_byte(high) | 0x80, low_byte(high.wrapping_shr(7))]);
         }
-        *place = low_byte(rest) | 0x80;
-        rest = rest.wrapping_shr(7);
     }
-    out.extend_from_slice(buffer.get(..length).unwrap_or_default());
 }
 
 #[inline]
@@ -156,6 +172,29 @@ mod tests {
             (i64::MIN, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
         ] {
             assert_eq!(long(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn longs_of_every_width_are_those_of_the_plain_loop() {
+        for shift in 0..64 {
+            for value in [
+                1u64 << shift,
+                (1 << shift) - 1,
+                u64::MAX >> shift,
+                0x5555_5555_5555_5555 >> shift,
+            ] {
+                let mut expected = Vec::new();
+                let mut rest = value;
+                while rest >= 0x80 {
+                    expected.push(rest as u8 | 0x80);
+                    rest >>= 7;
+                }
+                expected.push(rest as u8);
+                // From zigzag back to the number.
+                let number = (value >> 1) as i64 ^ -((value & 1) as i64);
+                assert_eq!(long(number), expected, "{value:#x}");
+            }
         }
     }
 

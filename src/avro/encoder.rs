@@ -17,13 +17,14 @@ use crate::relation::{CatalogFacts, Column, PgType, Relation, ReplicaIdentity};
 use crate::row::{Misfit, ValueKind};
 
 use super::batch::Batch;
-use super::binary::{put_bytes, put_decimal, put_length, put_long, put_lsn};
+use super::binary::{put_bytes, put_decimal, put_length, put_lsn};
 use super::error::{BadRow, CompileError, Reason};
 use super::field::{put_binary, put_text};
 use super::name::namespace;
 use super::nested::Buffers;
 use super::rule::{ColumnRule, kinds};
-use super::source::{Source, millis, put_micros_and_nanos};
+use super::source::Source;
+use super::stamp::Part;
 use super::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect, debezium, schema};
 
 /// Confluent's wire format: a zero byte and the schema's id.
@@ -339,6 +340,7 @@ impl TableEncoder {
         out: &mut Batch,
     ) -> Result<(), BadRow> {
         let mark = out.mark();
+        out.stamp.set(transaction);
         let mut next = *ordinal;
         match self.encode_change(change, Event { transaction, lsn }, &mut next, out) {
             Ok(()) => {
@@ -547,7 +549,7 @@ impl TableEncoder {
         self.put_record(Op::Delete, key.clone(), before, None, event, position, out)?;
         if tombstone {
             put_new_key(out);
-            out.header("walferry.commit_lsn", |bytes| put_lsn(position.commit_lsn, bytes));
+            out.stamp_header("walferry.commit_lsn", Part::CommitLsnText);
             out.header("walferry.ordinal", |bytes| put_decimal(position.ordinal, bytes));
             out.push(Op::Delete, key, None, position);
         }
@@ -609,13 +611,10 @@ impl TableEncoder {
                 }
             }
         }
-        let now = event.transaction.now_us;
-        self.source.put(event.transaction, event.lsn, position, &mut out.bytes);
+        self.source.put(&out.stamp, event.lsn, position.ordinal, &mut out.bytes);
         out.bytes.push(0); // transaction
         put_bytes(op.code().as_bytes(), &mut out.bytes);
-        out.bytes.push(2);
-        put_long(millis(now), &mut out.bytes);
-        put_micros_and_nanos(now, &mut out.bytes);
+        out.bytes.extend_from_slice(out.stamp.part(Part::Received));
         if !out.unchanged.is_empty() {
             put_length(out.unchanged.len(), &mut out.bytes);
             for label in out.unchanged.iter().filter_map(|column| self.labels.get(*column)) {
@@ -738,17 +737,11 @@ impl TableEncoder {
     /// Adds the headers of the `row` envelope.
     fn put_headers(&self, op: Op, event: Event<'_>, position: Position, out: &mut Batch) {
         out.header("walferry.op", |bytes| bytes.extend_from_slice(op.code().as_bytes()));
-        out.header("walferry.commit_lsn", |bytes| put_lsn(position.commit_lsn, bytes));
+        out.stamp_header("walferry.commit_lsn", Part::CommitLsnText);
         out.header("walferry.ordinal", |bytes| put_decimal(position.ordinal, bytes));
         out.header("walferry.lsn", |bytes| put_lsn(event.lsn, bytes));
-        out.header("walferry.xid", |bytes| put_decimal(event.transaction.xid.into(), bytes));
-        out.header("walferry.ts_us", |bytes| {
-            let micros = event.transaction.commit_time_us;
-            if micros < 0 {
-                bytes.push(b'-');
-            }
-            put_decimal(micros.unsigned_abs(), bytes);
-        });
+        out.stamp_header("walferry.xid", Part::XidText);
+        out.stamp_header("walferry.ts_us", Part::MicrosText);
         let unchanged = std::mem::take(&mut out.unchanged);
         out.header("walferry.unchanged", |bytes| {
             self.put_unchanged_names(&unchanged, bytes)

@@ -36,7 +36,7 @@ pub(super) fn put_text(
         | ValueKind::Printed(_)
         | ValueKind::Range(_)
         | ValueKind::Multirange(_)
-        | ValueKind::TextOnly => put_bytes(text::utf8(value)?.as_bytes(), out),
+        | ValueKind::TextOnly => put_bytes(text::checked(value)?, out),
         ValueKind::Char => put_bytes(text::char_from_text(value)?.as_bytes(), out),
         ValueKind::Bytea => {
             put_length(bytea::decoded_length(value)?, out);
@@ -75,7 +75,7 @@ pub(super) fn put_binary(kind: &ValueKind, value: &[u8], out: &mut Vec<u8>) -> R
             put_framed(out, |out| numeric::decimal_from_binary(value, *precision, *scale, out))?;
         }
         ValueKind::Numeric => put_framed(out, |out| numeric::text_from_binary(value, out))?,
-        ValueKind::Text => put_bytes(text::utf8(value)?.as_bytes(), out),
+        ValueKind::Text => put_bytes(text::checked(value)?, out),
         ValueKind::Versioned => put_bytes(text::versioned_from_binary(value)?.as_bytes(), out),
         ValueKind::Char => put_bytes(text::char_from_binary(value)?.as_bytes(), out),
         ValueKind::Bytea => put_bytes(value, out),

@@ -93,6 +93,7 @@ impl MessageEncoder {
             commit_lsn: transaction.commit_lsn,
             ordinal: *ordinal,
         };
+        out.stamp.set(transaction);
         let start = out.bytes.len();
         out.bytes.extend_from_slice(&self.key_header);
         out.bytes.push(2);
@@ -102,7 +103,7 @@ impl MessageEncoder {
         put_bytes(Op::Message.code().as_bytes(), &mut out.bytes);
         out.bytes.push(2);
         put_long(millis(transaction.now_us), &mut out.bytes);
-        self.source.put(transaction, lsn, position, &mut out.bytes);
+        self.source.put(&out.stamp, lsn, position.ordinal, &mut out.bytes);
         out.bytes.extend_from_slice(self.transaction);
         out.bytes.push(2);
         put_bytes(prefix.as_bytes(), &mut out.bytes);

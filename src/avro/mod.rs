@@ -38,6 +38,8 @@ pub mod rule;
 mod schema;
 /// The `source` block.
 mod source;
+/// What a transaction's records have in common.
+mod stamp;
 
 #[cfg(test)]
 mod tests;

@@ -197,7 +197,7 @@ pub(super) fn hstore_from_binary(value: &[u8], out: &mut Vec<u8>) -> Result<(), 
 }
 
 fn put_key(key: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    put_bytes(text::utf8(key)?.as_bytes(), out);
+    put_bytes(text::checked(key)?, out);
     Ok(())
 }
 

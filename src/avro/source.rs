@@ -1,10 +1,10 @@
 //! The `source` block: where a change comes from. Debezium 3's fields, then `commit_lsn` and `ordinal`.
 
-use crate::envelope::{Position, Transaction};
 use crate::lsn::Lsn;
 
 use super::EncoderSettings;
 use super::binary::{put_bits, put_bytes, put_decimal, put_framed, put_long};
+use super::stamp::{Part, Stamp};
 
 /// The block's schema. The types and defaults are those that Debezium's Avro has.
 pub(super) const SCHEMA: &str = concat!(
@@ -30,8 +30,8 @@ pub(super) const SCHEMA: &str = concat!(
 );
 
 /// The branches of a union.
-const NULL: u8 = 0;
-const PRESENT: u8 = 2;
+pub(super) const NULL: u8 = 0;
+pub(super) const PRESENT: u8 = 2;
 
 /// What stays the same from row to row, encoded once.
 #[derive(Debug, Clone)]
@@ -64,38 +64,26 @@ impl Source {
 
     /// Appends the block of one change. `ts_*` are the commit's time.
     #[inline]
-    pub(super) fn put(&self, transaction: &Transaction, lsn: Lsn, position: Position, out: &mut Vec<u8>) {
+    pub(super) fn put(&self, stamp: &Stamp, lsn: Lsn, ordinal: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
-        put_long(millis(transaction.commit_time_us), out);
+        out.extend_from_slice(stamp.part(Part::CommitMillis));
         out.extend_from_slice(&self.middle);
         out.push(PRESENT);
         // `["<end of the commit before>","<LSN>"]`, decimal, as Debezium has it.
         let _infallible = put_framed(out, |out| {
-            match transaction.previous_commit_lsn {
-                Some(previous) => {
-                    out.extend_from_slice(b"[\"");
-                    put_decimal(previous.as_u64(), out);
-                    out.extend_from_slice(b"\",\"");
-                }
-                None => out.extend_from_slice(b"[null,\""),
-            }
+            out.extend_from_slice(stamp.part(Part::Sequence));
             put_decimal(lsn.as_u64(), out);
             out.extend_from_slice(b"\"]");
             Ok(())
         });
-        put_micros_and_nanos(transaction.commit_time_us, out);
+        out.extend_from_slice(stamp.part(Part::CommitMicros));
         out.extend_from_slice(&self.table);
-        if transaction.xid == 0 {
-            out.push(NULL);
-        } else {
-            out.push(PRESENT);
-            put_long(transaction.xid.into(), out);
-        }
+        out.extend_from_slice(stamp.part(Part::Xid));
         out.push(PRESENT);
         put_bits(lsn.as_u64(), out);
         out.extend_from_slice(&[NULL, NULL, NULL]); // xmin, origin, origin_lsn
-        put_bits(position.commit_lsn.as_u64(), out);
-        put_bits(position.ordinal, out);
+        out.extend_from_slice(stamp.part(Part::CommitLsn));
+        put_bits(ordinal, out);
     }
 }
 

@@ -8,6 +8,15 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, ValueError> {
     std::str::from_utf8(bytes).map_err(|_| ValueError::InvalidUtf8)
 }
 
+/// The same bytes, if they are UTF-8. Most text is short and ASCII, which is seen at once.
+#[inline]
+pub fn checked(bytes: &[u8]) -> Result<&[u8], ValueError> {
+    if bytes.is_ascii() {
+        return Ok(bytes);
+    }
+    utf8(bytes).map(str::as_bytes)
+}
+
 /// The text of a binary `jsonb`, `jsonpath` or `ltree`: version 1, then the text.
 #[inline]
 pub fn versioned_from_binary(bytes: &[u8]) -> Result<&str, ValueError> {

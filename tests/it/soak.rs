@@ -91,14 +91,14 @@ impl Soak<'_> {
             }
             Disturbance::KafkaKilled => {
                 self.kafka.kill();
-                self.records_wait().await;
+                self.nothing_is_confirmed().await;
                 self.some_seconds(0, 20).await;
                 self.kafka.start();
                 self.kafka.ready().await;
             }
             Disturbance::KafkaFrozen => {
                 self.kafka.freeze();
-                self.records_wait().await;
+                self.nothing_is_confirmed().await;
                 self.some_seconds(5, 30).await;
                 self.kafka.thaw();
             }
@@ -161,12 +161,25 @@ impl Soak<'_> {
         }
     }
 
-    /// Kafka does not confirm: what was sent stays in flight.
-    async fn records_wait(&self) {
-        eventually("records in flight", SOON, async || {
-            (self.walferry.metrics().await.value("walferry_in_flight_records") > 100.0).then_some(())
+    /// Without Kafka, what is committed now stays unconfirmed.
+    async fn nothing_is_confirmed(&self) {
+        let (slot, end) = (self.walferry.slot(), self.database.wal_end().await);
+        eventually("changes behind that position", SOON, async || {
+            self.database
+                .is(&format!("pg_current_wal_lsn() > '{end}'::pg_lsn + 100000"))
+                .await
+                .then_some(())
         })
         .await;
+        let end = self.database.wal_end().await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let behind =
+            format!("(SELECT confirmed_flush_lsn < '{end}' FROM pg_replication_slots WHERE slot_name = '{slot}')");
+        assert!(
+            self.database.is(&behind).await,
+            "confirmed without Kafka\n{}",
+            self.walferry.log()
+        );
     }
 
     async fn sample(&mut self) {
