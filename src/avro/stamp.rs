@@ -10,7 +10,7 @@ use super::source::{NULL, PRESENT, millis, put_micros_and_nanos};
 pub(super) enum Part {
     /// `ts_ms` of the source: the commit's time.
     CommitMillis,
-    /// `["<commit LSN before>","`: how `source.sequence` begins, as Debezium has it.
+    /// `["<end of the commit before>","`: how `source.sequence` begins, as Debezium has it.
     Sequence,
     /// `ts_us` and `ts_ns` of the source.
     CommitMicros,

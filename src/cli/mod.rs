@@ -17,6 +17,7 @@ mod replay;
 mod run;
 mod schema;
 mod signals;
+mod slot;
 mod tail;
 
 use std::ffi::OsString;
@@ -104,6 +105,9 @@ enum Command {
         #[command(flatten)]
         args: replay::ReplayArgs,
     },
+    /// The replication slot: how it stands, who is on it, what it retains; make it or drop it.
+    #[command(subcommand)]
+    Slot(SlotCommand),
     /// The documented reference, or the configuration in force.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -128,6 +132,36 @@ enum ConfigCommand {
     /// Print the configuration that is in force, secrets redacted.
     #[command(after_help = "Example:\n  WALFERRY__LOG__LEVEL=debug walferry config show -c walferry.toml")]
     Show {
+        #[command(flatten)]
+        file: ConfigFile,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum SlotCommand {
+    /// Print where the slot stands, its lag, what it retains, and whether anyone is on it.
+    #[command(after_help = "Example:\n  walferry slot status -c walferry.toml --json\n\n\
+                      Exit code: 0 run could stream from it, 1 there is none or it cannot be used.")]
+    Status {
+        #[command(flatten)]
+        file: ConfigFile,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the slot, and before it the publication if that is missing; nothing is streamed yet.
+    ///
+    /// What commits from then on is kept by the server until `run` has it in Kafka.
+    #[command(after_help = "Example:\n  walferry slot create -c walferry.toml")]
+    Create {
+        #[command(flatten)]
+        file: ConfigFile,
+    },
+    /// Drop the slot: the pipeline is given up, and the server keeps nothing for it any more.
+    ///
+    /// One that somebody streams from is not dropped.
+    #[command(after_help = "Example:\n  walferry slot drop -c walferry.toml")]
+    Drop {
         #[command(flatten)]
         file: ConfigFile,
     },
@@ -210,6 +244,13 @@ fn dispatch(command: Command) -> Exit {
             with_configuration(&file, |loaded| on_runtime(schema::schema(loaded, tables, json)))
         }
         Command::Replay { file, args } => with_configuration(&file, |loaded| on_runtime(replay::replay(loaded, args))),
+        Command::Slot(SlotCommand::Status { file, json }) => {
+            with_configuration(&file, |loaded| on_runtime(slot::status(loaded, json)))
+        }
+        Command::Slot(SlotCommand::Create { file }) => {
+            with_configuration(&file, |loaded| on_runtime(slot::create(loaded)))
+        }
+        Command::Slot(SlotCommand::Drop { file }) => with_configuration(&file, |loaded| on_runtime(slot::drop(loaded))),
         Command::Config(ConfigCommand::Example) => config::example(),
         Command::Config(ConfigCommand::Show { file }) => with_configuration(&file, config::show),
         Command::Health(args) => match health::health(&args, Duration::from_secs(4)) {

@@ -218,6 +218,12 @@ pub const KEYS: &[Key] = &[
         "Create the slot if it is not there. It starts at the present.",
     ),
     key(
+        "replication.failover",
+        Kind::Bool,
+        "false",
+        "Have the slot copied to standbys, so that a promoted one goes on with it. Needs Postgres 17, and its own settings.",
+    ),
+    key(
         "replication.create_publication",
         Kind::Bool,
         "true",
@@ -240,7 +246,7 @@ pub const KEYS: &[Key] = &[
         "replication.format",
         Kind::Choice(&["auto", "text", "binary"]),
         "auto",
-        "How Postgres sends values. auto: binary where the server (14 and later) and every type can.",
+        "How Postgres sends values. auto: as text, which every type has. binary needs Postgres 14 and types that all have such a form.",
     ),
     key(
         "replication.status_interval",

@@ -94,6 +94,8 @@ pub struct Replication {
     pub publication: String,
     /// Whether a slot that is missing is created.
     pub create_slot: bool,
+    /// Whether the slot is copied to standbys.
+    pub failover: bool,
     /// Whether a publication that is missing is created.
     pub create_publication: bool,
     /// Patterns of the tables to publish; see [`super::glob::TableFilter`].

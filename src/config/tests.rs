@@ -86,6 +86,7 @@ fn a_name_is_enough() {
                 slot: "web_shop".to_owned(),
                 publication: "web_shop".to_owned(),
                 create_slot: true,
+                failover: false,
                 create_publication: true,
                 tables: vec!["public.*".to_owned()],
                 exclude_tables: vec![],
@@ -144,7 +145,7 @@ fn every_key_is_read() {
          [postgres]\nhost = [\"a\", \"/run/pg\"]\nport = 5433\ndatabase = \"d\"\nuser = \"u\"\n\
          password_file = \"{password_file}\"\nsslmode = \"verify-ca\"\nsslrootcert = \"/ca.pem\"\n\
          sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"\nconnect_timeout = \"500ms\"\n\
-         [replication]\nslot = \"s\"\npublication = \"P\"\ncreate_slot = false\ncreate_publication = false\n\
+         [replication]\nslot = \"s\"\npublication = \"P\"\ncreate_slot = false\nfailover = true\ncreate_publication = false\n\
          tables = [\"a.b\"]\nexclude_tables = [\"a.c\"]\nformat = \"binary\"\nstatus_interval = \"1s\"\n\
          [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
          partitions = 12\nreplication_factor = 3\ntopic_config = {{ \"cleanup.policy\" = \"compact\" }}\n\
@@ -177,6 +178,7 @@ fn every_key_is_read() {
                 slot: "s".to_owned(),
                 publication: "P".to_owned(),
                 create_slot: false,
+                failover: true,
                 create_publication: false,
                 tables: strings(&["a.b"]),
                 exclude_tables: strings(&["a.c"]),

@@ -173,6 +173,12 @@ pub enum PipelineError {
     /// Records were not delivered.
     #[error("records were not delivered: {}", .0.reason())]
     Undelivered(Failure),
+    /// The slot is a copy on a standby, of which nobody can stream before the standby is promoted.
+    #[error("the server is a standby, and keeps its copy of slot {slot:?} for the time when it is promoted")]
+    Standby {
+        /// The slot.
+        slot: String,
+    },
     /// Postgres is shutting down, and waits for us.
     #[error("postgres is shutting down")]
     ServerStopping,
@@ -189,7 +195,10 @@ impl PipelineError {
             PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
             PipelineError::Undelivered(failure) => matches!(failure, Failure::Passing(_)),
-            PipelineError::Forgotten { .. } | PipelineError::ServerStopping | PipelineError::StreamEnded => true,
+            PipelineError::Forgotten { .. }
+            | PipelineError::Standby { .. }
+            | PipelineError::ServerStopping
+            | PipelineError::StreamEnded => true,
             _ => false,
         }
     }
@@ -230,6 +239,9 @@ impl PipelineError {
                  start."
                     .into(),
             ),
+            PipelineError::Standby { .. } => {
+                Some("Put the primary into postgres.host, before or beside this one.".into())
+            }
             PipelineError::Topic(_)
             | PipelineError::Undelivered(Failure::Passing(_))
             | PipelineError::Pattern { .. }

@@ -22,6 +22,7 @@ pub mod schemas;
 mod session;
 mod settings;
 pub mod shutdown;
+pub mod slot;
 mod source;
 mod sql;
 mod stream;

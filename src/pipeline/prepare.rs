@@ -22,6 +22,7 @@ pub(super) struct Wanted {
     pub(super) slot: String,
     pub(super) publication: String,
     pub(super) create_slot: bool,
+    pub(super) failover: bool,
     pub(super) create_publication: bool,
     pub(super) patterns: Vec<String>,
     pub(super) tables: TableFilter,
@@ -198,6 +199,15 @@ async fn create_publication(
     Ok(())
 }
 
+fn check_failover(server_version: u32) -> Result<(), Refusal> {
+    if server_version >= 170_000 {
+        return Ok(());
+    }
+    Err(Refusal::NoFailover {
+        version: source::version_text(server_version),
+    })
+}
+
 /// Finds the slot free and sound, or makes it; where streaming starts.
 pub(super) async fn slot(
     client: &Client,
@@ -213,15 +223,22 @@ pub(super) async fn slot(
             return create_slot(replication, wanted, memory).await;
         };
         check_slot(&wanted.slot, &slot, database)?;
+        if slot.synced == Some(true) && source::is_standby(client).await? {
+            return Err(PipelineError::Standby {
+                slot: wanted.slot.clone(),
+            });
+        }
         if !slot.active {
             let position = slot.confirmed_flush_lsn().unwrap_or(Lsn::ZERO);
             memory.check_position(&wanted.slot, position)?;
+            if wanted.failover && slot.failover != Some(true) {
+                check_failover(replication.server_version())?;
+                replication.set_failover(&wanted.slot).await?;
+                tracing::info!(slot = wanted.slot, "the slot is copied to standbys from now on");
+            }
             return Ok(memory.confirmed.unwrap_or(position));
         }
-        let holder = slot.active_pid.map_or_else(
-            || "another process".to_owned(),
-            |pid| format!("process {pid} of the server"),
-        );
+        let holder = slot.holder();
         if !waiting {
             tracing::info!(
                 slot = wanted.slot,
@@ -257,7 +274,18 @@ async fn create_slot(
         }
         .into());
     }
-    let options = CreateSlot { temporary: false };
+    make_slot(replication, wanted).await
+}
+
+/// Makes the slot; where it starts.
+pub(super) async fn make_slot(replication: &mut ReplicationClient, wanted: &Wanted) -> Result<Lsn, PipelineError> {
+    if wanted.failover {
+        check_failover(replication.server_version())?;
+    }
+    let options = CreateSlot {
+        temporary: false,
+        failover: wanted.failover,
+    };
     let created = replication.create_slot(&wanted.slot, &options).await?;
     tracing::info!(
         slot = wanted.slot,

@@ -75,6 +75,28 @@ pub enum Refusal {
         /// What is known to be in Kafka.
         confirmed: Lsn,
     },
+    /// To be made, and there already.
+    #[error("replication slot {slot:?} exists already, and stands at {confirmed}")]
+    SlotExists {
+        /// Its name.
+        slot: String,
+        /// The slot's confirmed flush LSN.
+        confirmed: String,
+    },
+    /// To be dropped, and in use.
+    #[error("replication slot {slot:?} is in use by {holder}")]
+    SlotInUse {
+        /// Its name.
+        slot: String,
+        /// Who streams from it.
+        holder: String,
+    },
+    /// Slots are copied to standbys from Postgres 17 on.
+    #[error("replication.failover needs Postgres 17 or later, and the server is {version}")]
+    NoFailover {
+        /// The server's version.
+        version: String,
+    },
     /// Not a slot of ours.
     #[error("replication slot {slot:?} is {found}, not a logical slot of pgoutput in database {database:?}")]
     SlotKind {
@@ -139,10 +161,9 @@ impl Refusal {
                  ALTER PUBLICATION … DROP TABLE …), or publish only their inserts (WITH (publish = 'insert'))."
                     .into()
             }
-            Refusal::NoSlot { slot } => format!(
-                "Set replication.create_slot = true, or create it: \
-                 SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')."
-            ),
+            Refusal::NoSlot { .. } => {
+                "Create it with walferry slot create, or set replication.create_slot = true.".into()
+            }
             Refusal::SlotGone { .. } => {
                 "Find out who dropped it. Bring the topics up to date by other means, then start walferry again: it makes a \
                  new slot that starts at the present."
@@ -156,6 +177,11 @@ impl Refusal {
                 "It was dropped and made again, advanced by hand, or used by another reader. {}",
                 LOST.replace("SLOT", slot)
             ),
+            Refusal::SlotExists { .. } => {
+                "A pipeline goes on from there. For one that starts at the present, drop it first: walferry slot drop.".into()
+            }
+            Refusal::SlotInUse { .. } => "Stop that first; walferry slot status says who it is.".into(),
+            Refusal::NoFailover { .. } => "Set replication.failover = false, or upgrade the server.".into(),
             Refusal::SlotKind { .. } => {
                 "Choose another name in replication.slot, or drop that slot if nothing needs it.".into()
             }

@@ -51,6 +51,7 @@ pub(super) fn wanted(config: &Config, tables: TableFilter) -> Wanted {
         slot: replication.slot.clone(),
         publication: replication.publication.clone(),
         create_slot: replication.create_slot,
+        failover: replication.failover,
         create_publication: replication.create_publication,
         patterns: replication.tables.clone(),
         tables,

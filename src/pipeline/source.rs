@@ -60,6 +60,15 @@ pub(super) struct Slot {
     /// Postgres 14 on.
     #[serde(default)]
     pub(super) two_phase: Option<bool>,
+    /// Postgres 13 on: bytes of log that can still be written before the slot is invalidated.
+    #[serde(default)]
+    pub(super) safe_wal_size: Option<i64>,
+    /// Postgres 17 on: it is copied to standbys.
+    #[serde(default)]
+    pub(super) failover: Option<bool>,
+    /// Postgres 17 on: it is such a copy, or was one before its server was promoted.
+    #[serde(default)]
+    pub(super) synced: Option<bool>,
 }
 
 impl Slot {
@@ -69,6 +78,14 @@ impl Slot {
 
     pub(super) fn restart_lsn(&self) -> Option<Lsn> {
         self.restart_lsn.as_deref()?.parse().ok()
+    }
+
+    /// Who streams from it.
+    pub(super) fn holder(&self) -> String {
+        self.active_pid.map_or_else(
+            || "another process".to_owned(),
+            |pid| format!("process {pid} of the server"),
+        )
     }
 
     /// Why the server will not serve it any more.
@@ -169,6 +186,43 @@ fn tables(rows: Vec<tokio_postgres::Row>) -> Result<Vec<Table>, Error> {
             })
         })
         .collect()
+}
+
+/// Whether the server follows another.
+pub(super) async fn is_standby(client: &Client) -> Result<bool, Error> {
+    client
+        .query_one("SELECT pg_catalog.pg_is_in_recovery()", &[])
+        .await?
+        .try_get(0)
+}
+
+/// A connection to the server.
+#[derive(Debug, Clone, serde::Serialize)]
+pub(super) struct Connection {
+    pub(super) pid: i32,
+    pub(super) user: Option<String>,
+    pub(super) application: Option<String>,
+    /// `None`: a unix socket, or not for this user to see.
+    pub(super) address: Option<String>,
+}
+
+pub(super) async fn connection(client: &Client, pid: i32) -> Result<Option<Connection>, Error> {
+    let query = "SELECT usename::text, application_name, host(client_addr)
+        FROM pg_catalog.pg_stat_activity WHERE pid = $1";
+    let Some(row) = client.query_opt(query, &[&pid]).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Connection {
+        pid,
+        user: row.try_get(0)?,
+        application: row.try_get::<_, Option<String>>(1)?.filter(|name| !name.is_empty()),
+        address: row.try_get(2)?,
+    }))
+}
+
+pub(super) async fn drop_slot(client: &Client, name: &str) -> Result<(), Error> {
+    let query = "SELECT pg_catalog.pg_drop_replication_slot($1::text::name)";
+    client.execute(query, &[&name]).await.map(drop)
 }
 
 /// Where the server's log ends now.

@@ -121,7 +121,15 @@ impl<'a> Tail<'a> {
             slot,
             "making a temporary slot, which waits for the transactions that run now"
         );
-        let created = client.create_slot(&slot, &CreateSlot { temporary: true }).await?;
+        let created = client
+            .create_slot(
+                &slot,
+                &CreateSlot {
+                    temporary: true,
+                    failover: false,
+                },
+            )
+            .await?;
         tracing::info!(start = %created.consistent_point, "what commits from here on is shown");
         let (confirmed, watched) = watch::channel(created.consistent_point);
         let options = StartReplication {

@@ -38,6 +38,8 @@ pub struct SystemIdentity {
 pub struct CreateSlot {
     /// The slot goes with this connection.
     pub temporary: bool,
+    /// The slot is copied to standbys, so that it is there after a switchover. Postgres 17 on.
+    pub failover: bool,
 }
 
 /// The answer to CREATE_REPLICATION_SLOT.
@@ -62,6 +64,7 @@ pub fn protocol_version(server_version: u32) -> u32 {
 
 const IDENTIFY_SYSTEM: &str = "IDENTIFY_SYSTEM";
 const CREATE_REPLICATION_SLOT: &str = "CREATE_REPLICATION_SLOT";
+const ALTER_REPLICATION_SLOT: &str = "ALTER_REPLICATION_SLOT";
 const START_REPLICATION: &str = "START_REPLICATION";
 
 impl ReplicationClient {
@@ -132,6 +135,16 @@ impl ReplicationClient {
             name: answer.text(0, "slot_name")?.to_owned(),
             consistent_point: answer.parse(1, "consistent_point")?,
         })
+    }
+
+    /// Has the slot copied to standbys from now on. Postgres 17 on.
+    ///
+    /// # Errors
+    ///
+    /// Among others SQLSTATE 55006 if another connection streams from the slot.
+    pub async fn set_failover(&mut self, slot: &str) -> Result<(), ReplicationError> {
+        let command = format!("ALTER_REPLICATION_SLOT \"{}\" (FAILOVER true)", slot_name(slot)?);
+        self.query(ALTER_REPLICATION_SLOT, &command).await.map(drop)
     }
 
     /// Begins to stream. The connection's two directions part: the reader gets what comes, a task of its own sends
@@ -269,11 +282,15 @@ fn slot_name(name: &str) -> Result<&str, ReplicationError> {
     }
 }
 
-/// In the syntax without parentheses, which every version since 10 takes.
+/// In the syntax without parentheses, which every version since 10 takes, unless an option is wanted that came later.
 fn create_slot_command(slot: &str, options: &CreateSlot) -> Result<String, ReplicationError> {
     let temporary = if options.temporary { " TEMPORARY" } else { "" };
+    let rest = match options.failover {
+        true => "(SNAPSHOT 'nothing', FAILOVER)",
+        false => "NOEXPORT_SNAPSHOT",
+    };
     Ok(format!(
-        "CREATE_REPLICATION_SLOT \"{}\"{temporary} LOGICAL pgoutput NOEXPORT_SNAPSHOT",
+        "CREATE_REPLICATION_SLOT \"{}\"{temporary} LOGICAL pgoutput {rest}",
         slot_name(slot)?
     ))
 }
@@ -359,10 +376,21 @@ mod tests {
 
     #[test]
     fn a_slot_is_created_in_the_syntax_of_every_version() {
-        let temporary = CreateSlot { temporary: true };
+        let temporary = CreateSlot {
+            temporary: true,
+            failover: false,
+        };
         assert_eq!(
             create_slot_command("tail_1", &temporary).unwrap(),
             "CREATE_REPLICATION_SLOT \"tail_1\" TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT"
+        );
+        let failover = CreateSlot {
+            temporary: false,
+            failover: true,
+        };
+        assert_eq!(
+            create_slot_command("shop", &failover).unwrap(),
+            "CREATE_REPLICATION_SLOT \"shop\" LOGICAL pgoutput (SNAPSHOT 'nothing', FAILOVER)"
         );
     }
 

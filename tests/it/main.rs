@@ -31,6 +31,7 @@ mod roundtrip;
 mod rules;
 mod servers;
 mod shapes;
+mod slot;
 mod smoke;
 mod soak;
 mod tables;

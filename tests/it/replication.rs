@@ -244,10 +244,7 @@ async fn a_final_status_update_moves_the_slot_to_exactly_what_was_confirmed() {
         };
         let mut client = ReplicationClient::connect(&settings).await.unwrap();
         assert_eq!(client.server_version() / 10_000, version);
-        client
-            .create_slot(&name, &CreateSlot { temporary: false })
-            .await
-            .unwrap();
+        client.create_slot(&name, &CreateSlot::default()).await.unwrap();
         for id in 1..=20 {
             database.execute(&format!("INSERT INTO t VALUES ({id})")).await;
         }

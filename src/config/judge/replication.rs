@@ -44,6 +44,7 @@ impl Judge {
             slot,
             publication,
             create_slot: self.bool("replication.create_slot"),
+            failover: self.bool("replication.failover"),
             create_publication: self.bool("replication.create_publication"),
             tables: self.texts("replication.tables"),
             exclude_tables: self.texts("replication.exclude_tables"),

@@ -2,7 +2,7 @@
 
 use super::{Env, eventually, free_port, fresh, run, tail, test_env_script};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -57,15 +57,45 @@ impl Postgres {
         postgres
     }
 
+    /// A standby of a server that is stopped, as a copy of its files; neither is started. The primary needs a physical slot
+    /// `standby`.
+    pub fn standby_of(primary: &Postgres, settings: &[(&str, &str)]) -> Self {
+        let dir = Env::get().private_dir(&fresh("pg"));
+        std::fs::create_dir_all(&dir).unwrap();
+        append(
+            &primary.dir.join("data/pg_hba.conf"),
+            "host replication postgres 127.0.0.1/32 trust",
+        );
+        run(Command::new("cp").arg("-a").arg(primary.dir.join("data")).arg(&dir));
+        run(Command::new("chown").arg("--reference").arg(&primary.dir).arg(&dir));
+        std::fs::write(dir.join("data/standby.signal"), "").unwrap();
+        let standby = Postgres {
+            version: primary.version,
+            port: free_port(),
+            dir,
+            private: true,
+        };
+        standby.configure(&[
+            ("port", &standby.port.to_string()),
+            ("unix_socket_directories", standby.dir.to_str().unwrap()),
+            (
+                "primary_conninfo",
+                &format!(
+                    "host=127.0.0.1 port={} user=postgres dbname=postgres sslmode=disable",
+                    primary.port
+                ),
+            ),
+            ("primary_slot_name", "standby"),
+            ("hot_standby_feedback", "on"),
+        ]);
+        standby.configure(settings);
+        standby
+    }
+
     /// Adds to the configuration file; takes effect at the next start.
     pub fn configure(&self, settings: &[(&str, &str)]) {
-        use std::io::Write;
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(self.dir.join("data/postgresql.conf"))
-            .unwrap();
         for (key, value) in settings {
-            writeln!(file, "{key} = '{value}'").unwrap();
+            append(&self.dir.join("data/postgresql.conf"), &format!("{key} = '{value}'"));
         }
     }
 
@@ -194,6 +224,13 @@ pub async fn connect_to(port: u16, database: &str) -> Result<Client, tokio_postg
         )
         .await?;
     Ok(client)
+}
+
+/// Appends a line, and leaves the file whose it is.
+fn append(path: &Path, line: &str) {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    writeln!(file, "{line}").unwrap();
 }
 
 pub type Row = BTreeMap<String, Option<String>>;
