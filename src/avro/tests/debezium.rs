@@ -168,3 +168,42 @@ fn rules_hold_for_columns_in_debeziums_types_too() {
     assert_eq!(value["after"], json!({"id": 1, "body": "__debezium_unavailable_value"}));
     assert_eq!(value["unchanged"], json!(["body"]));
 }
+
+#[test]
+fn the_row_envelope_has_debeziums_types_too() {
+    let settings = EncoderSettings {
+        types: TypeDialect::Debezium,
+        nullability: Nullability::Optional,
+        ..settings(EnvelopeKind::Row)
+    };
+    let mut relation = orders();
+    relation.columns[1].ty = base(1184, "timestamptz");
+    let facts = facts(&[("note", true, None)]);
+    let encoder = TableEncoder::compile_with(&relation, &[], TOPIC, &settings, &facts).unwrap();
+    let schema: Json = serde_json::from_str(encoder.value_schema()).unwrap();
+    assert_eq!(schema["connect.name"], "shop.public.orders.Value");
+    let zoned = json!({"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"});
+    assert_eq!(
+        schema["fields"][1]["type"],
+        json!(["null", zoned]),
+        "optional, whatever the catalog says"
+    );
+    let (old, new) = (
+        tuple(&[t("1"), Datum::Null, Datum::Null]),
+        tuple(&[t("2"), t("2024-02-29 12:34:56+00"), Datum::Null]),
+    );
+    let change = RowChange::Update {
+        old: Some(OldTuple::Key(old.as_tuple())),
+        new: new.as_tuple(),
+    };
+    let records = records(&encoder, change).unwrap();
+    let [(_, None, no_header), (key, Some(row), _)] = &records[..] else {
+        panic!("{records:?}")
+    };
+    assert_eq!(no_header, &json!({}), "these headers belong to the envelope");
+    assert_eq!(key, &json!({"id": 2}));
+    assert_eq!(
+        row,
+        &json!({"id": 2, "note": "2024-02-29T12:34:56.000000Z", "body": null})
+    );
+}
