@@ -36,7 +36,7 @@ async fn publish(database: &Database<'_>, config: &Config, pace: Pace, between: 
     for sql in statements {
         if *sql == SETTLED {
             if pace == Pace::Live {
-                database.confirmed(&config.slot(), SOON, || walferry.log()).await;
+                database.confirmed(&config.slot(), LATER, || walferry.log()).await;
             }
             continue;
         }
