@@ -104,8 +104,8 @@ fn stand(schema: &SubjectSchema, register: bool) -> (String, &[String]) {
             accepted,
         }) => {
             let verdict = match (register, accepted) {
-                (true, true) => "the registry would accept it",
-                (true, false) => "the registry would refuse it as incompatible",
+                (true, true) => "it would be registered",
+                (true, false) => "it would be refused as incompatible",
                 (false, _) => refusal,
             };
             let than = if difference.is_empty() { ", in no field" } else { "" };
@@ -201,7 +201,7 @@ mod tests {
              key: subject shop.public.t-key: registered, version 1, id 7\n\
              { \"type\": \"record\", \"name\": \"Key\", \"fields\": [] }\n\
              \n\
-             value: subject shop.public.t-value: differs from version 2; the registry would refuse it as incompatible\n\
+             value: subject shop.public.t-value: differs from version 2; it would be refused as incompatible\n\
              \u{20} field n: added, type int, without a default\n\
              { \"type\": \"record\", \"name\": \"Key\", \"fields\": [] }\n"
         );

@@ -95,6 +95,24 @@ impl Registry {
         })
     }
 
+    /// Whether [`admit`](Self::admit) would come to an id for a schema that is not registered, of which the registry says that it is
+    /// `compatible`.
+    pub(super) async fn would_admit(
+        &self,
+        subject: &str,
+        schema: &str,
+        compatible: bool,
+    ) -> Result<bool, RegistryError> {
+        match self.on_incompatible {
+            OnIncompatible::Register => Ok(true),
+            OnIncompatible::Stop if !compatible => Ok(false),
+            OnIncompatible::Stop => {
+                let review = self.review(subject, schema, &mut |_| ()).await?;
+                Ok(!review.is_some_and(|review| review.is_misread()))
+            }
+        }
+    }
+
     /// `None`: there is nothing that it could conflict with, no schema or only this one.
     async fn review(
         &self,

@@ -24,7 +24,7 @@ pub enum Standing {
         latest: u32,
         /// A line for each field that differs from that; possibly none.
         difference: Vec<String>,
-        /// Whether the subject's compatibility level allows it.
+        /// Whether it would be registered all the same: by the subject's compatibility level, and by what consumers would make of it.
         accepted: bool,
     },
 }
@@ -73,7 +73,7 @@ impl Registry {
         Ok(Standing::Differs {
             latest: version,
             difference: difference(&old, schema),
-            accepted: verdict.is_compatible,
+            accepted: self.would_admit(subject, schema, verdict.is_compatible).await?,
         })
     }
 

@@ -209,7 +209,7 @@ async fn schema_says_what_the_registry_would_say() {
     database.execute("ALTER TABLE t ADD COLUMN added text").await;
     let exit = command(&config, "schema public.t", 0).await;
     for line in [
-        "differs from version 1; the registry would accept it",
+        "differs from version 1; it would be registered",
         "  field added: added, type [null, string], with a default",
     ] {
         assert!(exit.stdout.contains(line), "no {line:?} in\n{}", exit.stdout);
@@ -224,7 +224,7 @@ async fn schema_says_what_the_registry_would_say() {
     database.execute("ALTER TABLE t ALTER n TYPE text").await;
     let exit = command(&config, "schema public.t", 1).await;
     for line in [
-        "differs from version 1; the registry would refuse it as incompatible",
+        "differs from version 1; it would be refused as incompatible",
         "  field n: type changed from [null, int] to [null, string]",
     ] {
         assert!(exit.stdout.contains(line), "no {line:?} in\n{}", exit.stdout);
