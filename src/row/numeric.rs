@@ -159,6 +159,19 @@ pub fn decimal_from_text(text: &[u8], precision: u32, scale: u32, out: &mut Vec<
         Some((b'-', digits)) => (true, digits),
         _ => (false, text),
     };
+    if let Some(unscaled) = short(digits, precision, scale) {
+        put_shortest(if negative { unscaled.wrapping_neg() } else { unscaled }, out);
+        return Ok(());
+    }
+    decimal_of_any_length(text, precision, scale, out)
+}
+
+#[inline(never)]
+fn decimal_of_any_length(text: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
     let mut magnitude = Magnitude::Small(0);
     let mut pending = Pending::default();
     let mut significant = 0u32;
@@ -203,6 +216,48 @@ pub fn decimal_from_text(text: &[u8], precision: u32, scale: u32, out: &mut Vec<
     pending.flush(&mut magnitude)?;
     magnitude.write(negative, out);
     Ok(())
+}
+
+/// The most digits that fit an `i64` whatever they are.
+const SHORT: usize = 18;
+
+/// The unscaled value of a short number as Postgres prints those of such a column: with all digits of the scale, and no more.
+/// `None`: it takes a closer look.
+#[inline]
+fn short(digits: &[u8], precision: u32, scale: u32) -> Option<i64> {
+    let scale = usize::try_from(scale).ok()?;
+    let (whole, fraction) = match scale {
+        0 => (digits, &[][..]),
+        _ => {
+            let (whole, fraction) = digits.split_at_checked(digits.len().checked_sub(scale.checked_add(1)?)?)?;
+            (whole, fraction.strip_prefix(b".")?)
+        }
+    };
+    let count = whole.len().checked_add(scale)?;
+    // A zero before the point is a digit of the text and not of the number.
+    let significant = if whole == b"0" { scale } else { count };
+    if whole.is_empty() || count > SHORT || u32::try_from(significant).ok()? > precision {
+        return None;
+    }
+    let mut value = 0i64;
+    let mut plain = true;
+    for byte in whole.iter().chain(fraction) {
+        let digit = byte.wrapping_sub(b'0');
+        plain &= digit <= 9;
+        value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
+    }
+    plain.then_some(value)
+}
+
+/// Appends the two's complement in as few bytes as hold it.
+#[inline]
+fn put_shortest(value: i64, out: &mut Vec<u8>) {
+    // Leading bits that say no more than the sign.
+    let redundant = (value ^ value.wrapping_shr(63)).leading_zeros().saturating_sub(1) & !7;
+    let length = out.len().saturating_add(8);
+    out.extend_from_slice(&value.wrapping_shl(redundant).to_be_bytes());
+    let excess = usize::try_from(redundant.wrapping_shr(3)).unwrap_or_default();
+    out.truncate(length.saturating_sub(excess));
 }
 
 /// Appends the unscaled value at this scale of a number of any length in text, as Postgres prints it.
@@ -529,6 +584,19 @@ mod tests {
         ] {
             assert_eq!(from_text(text, 12, 2).unwrap(), expected, "{text}");
             assert_eq!(from_binary(&send(text), 12, 2).unwrap(), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_short_decimal_is_read_as_one_of_any_length_is(
+            text in "-?[0-9]{0,20}(\\.[0-9]{0,8})?|-?0\\.[0-9]{1,6}|[-0-9.x]{0,8}",
+            precision in 1u32..25,
+            scale in 0u32..8,
+        ) {
+            let mut expected = Vec::new();
+            let result = decimal_of_any_length(text.as_bytes(), precision, scale, &mut expected).map(|()| expected);
+            prop_assert_eq!(from_text(&text, precision, scale), result);
         }
     }
 

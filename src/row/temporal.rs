@@ -13,6 +13,18 @@ const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 /// From 1970-01-01 to 2000-01-01 in microseconds.
 pub const EPOCH_MICROS: i64 = 10_957 * MICROS_PER_DAY;
 
+/// Numbers of two digits each; `None` where a byte is no digit.
+#[inline]
+fn pairs<const N: usize>(digits: [[u8; 2]; N]) -> Option<[i64; N]> {
+    let mut plain = true;
+    let values = digits.map(|[a, b]| {
+        let (a, b) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
+        plain &= a <= 9 && b <= 9;
+        i64::from(a.wrapping_mul(10).wrapping_add(b))
+    });
+    plain.then_some(values)
+}
+
 /// Text being read from its front.
 struct Reader<'a> {
     rest: &'a [u8],
@@ -58,6 +70,18 @@ impl<'a> Reader<'a> {
     /// `YYYY-MM-DD`, of four digits or more in the year.
     #[inline]
     fn date(&mut self) -> Result<(i64, i64, i64), ValueError> {
+        // Of four digits nearly always.
+        if let Some((&[a, b, c, d, b'-', e, f, b'-', g, h], rest)) = self.rest.split_first_chunk::<10>()
+            && let Some([century, year, month, day]) = pairs([[a, b], [c, d], [e, f], [g, h]])
+        {
+            self.rest = rest;
+            return Ok((century.wrapping_mul(100).wrapping_add(year), month, day));
+        }
+        self.long_date()
+    }
+
+    #[inline(never)]
+    fn long_date(&mut self) -> Result<(i64, i64, i64), ValueError> {
         let mut year = 0i64;
         let mut count = 0u32;
         while let Some((&byte, rest)) = self.rest.split_first() {
@@ -85,13 +109,24 @@ impl<'a> Reader<'a> {
     /// `HH:MM:SS[.ffffff]` in microseconds, up to 24:00:00.
     #[inline]
     fn time(&mut self) -> Result<i64, ValueError> {
-        let hour = self.two_digits()?;
-        self.expect(b':')?;
-        let minute = self.two_digits()?;
-        self.expect(b':')?;
-        let second = self.two_digits()?;
+        let Some((&[a, b, b':', c, d, b':', e, f], rest)) = self.rest.split_first_chunk::<8>() else {
+            return Err(ValueError::Malformed);
+        };
+        let [hour, minute, second] = pairs([[a, b], [c, d], [e, f]]).ok_or(ValueError::Malformed)?;
+        self.rest = rest;
         let mut micros = 0i64;
-        if self.take(b'.') {
+        if let Some((&[b'.', a, b, c, d, e, f], rest)) = self.rest.split_first_chunk::<7>()
+            && let Some([high, middle, low]) = pairs([[a, b], [c, d], [e, f]])
+        {
+            micros = high
+                .wrapping_mul(10_000)
+                .wrapping_add(middle.wrapping_mul(100))
+                .wrapping_add(low);
+            self.rest = rest;
+            if rest.first().is_some_and(u8::is_ascii_digit) {
+                return Err(ValueError::Malformed);
+            }
+        } else if self.take(b'.') {
             let mut unit = 100_000i64;
             while let Some((&byte, rest)) = self.rest.split_first() {
                 let digit = byte.wrapping_sub(b'0');
