@@ -385,7 +385,6 @@ fn a_fault_of_the_environment_names_the_variable() {
 fn a_key_of_a_feature_that_is_not_there_is_unknown() {
     for text in [
         "[replication]\nstreaming = \"auto\"",
-        "[replication]\nfailover = true",
         "[replication]\nspool_dir = \"\"",
         "[delivery]\nguarantee = \"exactly-once\"",
     ] {
