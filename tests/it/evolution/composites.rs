@@ -43,7 +43,7 @@ async fn attributes_added_and_dropped_while_running_are_in_the_next_row() {
             "INSERT INTO t VALUES (4, NULL, NULL, (('s', 'e'), 4))",
             "INSERT INTO t VALUES (5, ('s', 'c'), NULL, NULL)",
             SETTLED,
-            "BEGIN; INSERT INTO t VALUES (6, ('s', 'c')); ALTER TYPE addr ADD ATTRIBUTE no bigint; \
+            "BEGIN; INSERT INTO t VALUES (6, ('s', 'c'), NULL, (('s', 'c'), 1)); ALTER TYPE addr ADD ATTRIBUTE no bigint; \
              INSERT INTO t VALUES (7, ('s', 'c', 15)); ALTER TYPE outer_addr ADD ATTRIBUTE m int; \
              INSERT INTO t VALUES (8, NULL, NULL, (NULL, 1, 2)); COMMIT",
             // What is asked of the catalog is what was true at the commit.
@@ -59,7 +59,7 @@ async fn attributes_added_and_dropped_while_running_are_in_the_next_row() {
                 r#"c id=3 | id:int=3 a:{street,no,city}?={"city": null, "no": 1, "street": "s"} list:[addr]?=[{"city": null, "no": 2, "street": "s"}, null] o:{i,n}?={"i": {"city": null, "no": 3, "street": "s"}, "n": 4}"#,
                 r#"c id=4 | id:int=4 a:{street,city}?=NULL list:[addr]?=NULL o:{i,n}?={"i": {"city": "e", "street": "s"}, "n": 4}"#,
                 r#"c id=5 | id:int=5 a:{street,city}?={"city": "c", "street": "s"} list:[addr]?=NULL o:{i,n}?=NULL"#,
-                r#"c id=6 | id:int=6 a:{street,city}?={"city": "c", "street": "s"} list:[addr]?=NULL o:{i,n}?=NULL"#,
+                r#"c id=6 | id:int=6 a:{street,city}?={"city": "c", "street": "s"} list:[addr]?=NULL o:{i,n}?={"i": {"city": "c", "street": "s"}, "n": 1}"#,
                 r#"c id=7 | id:int=7 a:{street,city,no}?={"city": "c", "no": 15, "street": "s"} list:[addr]?=NULL o:{i,n,m}?=NULL"#,
                 r#"c id=8 | id:int=8 a:{street,city,no}?=NULL list:[addr]?=NULL o:{i,n,m}?={"i": null, "m": 2, "n": 1}"#,
                 r#"d id=5 | -"#,
