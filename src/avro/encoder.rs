@@ -25,7 +25,7 @@ use super::nested::Buffers;
 use super::rule::{ColumnRule, kinds};
 use super::source::Source;
 use super::stamp::Part;
-use super::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect, debezium, schema};
+use super::{EncoderSettings, EnvelopeKind, Nullability, RecordSchemas, TypeDialect, debezium, schema};
 
 /// Confluent's wire format: a zero byte and the schema's id.
 pub(super) fn wire_header(id: u32) -> [u8; 5] {
@@ -280,6 +280,14 @@ impl TableEncoder {
     /// The full name of the value's record.
     pub fn value_record_name(&self) -> &str {
         &self.value_record_name
+    }
+
+    /// What has to be registered before its records can be read.
+    pub fn schemas(&self) -> RecordSchemas<'_> {
+        RecordSchemas {
+            key: self.key_schema().zip(self.key_record_name()),
+            value: (self.value_schema(), self.value_record_name()),
+        }
     }
 
     /// Sets the schema ids that the records carry.

@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::binary::put_bytes;
 use super::encoder::wire_header;
 use super::source::{Source, millis};
-use super::{EncoderSettings, TypeDialect, debezium, schema};
+use super::{EncoderSettings, RecordSchemas, TypeDialect, debezium, schema};
 use crate::avro::binary::put_long;
 
 /// Encodes logical messages, for the topic `<pipeline>.message`. The key is the prefix.
@@ -70,6 +70,14 @@ impl MessageEncoder {
     /// The full name of the value's record.
     pub fn value_record_name(&self) -> &str {
         "io.debezium.connector.postgresql.MessageValue"
+    }
+
+    /// What has to be registered before its records can be read.
+    pub fn schemas(&self) -> RecordSchemas<'_> {
+        RecordSchemas {
+            key: self.key_schema().zip(self.key_record_name()),
+            value: (self.value_schema(), self.value_record_name()),
+        }
     }
 
     /// Sets the schema ids that the records carry.

@@ -51,6 +51,18 @@ pub use error::{BadRow, CompileError, Reason};
 pub use message::MessageEncoder;
 pub use rule::ColumnRule;
 
+/// A schema's JSON, and the full name of the record that it defines.
+pub type NamedSchema<'a> = (&'a str, &'a str);
+
+/// What has to be registered before an encoder's records can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordSchemas<'a> {
+    /// Of the keys; `None`: the records have no key, or that of another encoder.
+    pub key: Option<NamedSchema<'a>>,
+    /// Of the values.
+    pub value: NamedSchema<'a>,
+}
+
 /// Which shape the values have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EnvelopeKind {

@@ -11,12 +11,9 @@ pub(super) async fn check(loaded: Loaded, json: bool) -> Exit {
     }
     let report = check::check(&loaded.config).await;
     let text = if json {
-        match serde_json::to_string_pretty(&report) {
-            Ok(text) => format!("{text}\n"),
-            Err(error) => {
-                tracing::error!("the findings cannot be written as JSON: {error}");
-                return Exit::Failed;
-            }
+        match output::json(&report) {
+            Ok(text) => text,
+            Err(exit) => return exit,
         }
     } else {
         describe(&report)

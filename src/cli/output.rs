@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use serde::Serialize;
+
 use super::Exit;
 pub use crate::pipeline::chain;
 
@@ -19,6 +21,21 @@ pub fn try_data(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+/// Anything as JSON over several lines, for stdout.
+///
+/// # Errors
+///
+/// It cannot be written so, which stderr has been told.
+pub fn json(value: &impl Serialize) -> Result<String, Exit> {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => Ok(format!("{text}\n")),
+        Err(error) => {
+            notice(&format!("walferry: the answer cannot be written as JSON: {error}\n"));
+            Err(Exit::Failed)
+        }
+    }
 }
 
 /// How the process ends after it has written.

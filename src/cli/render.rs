@@ -7,6 +7,8 @@ use apache_avro::Schema;
 use apache_avro::types::Value;
 use serde_json::Value as Json;
 
+use crate::row::calendar::civil_of_unix_days;
+
 /// Schemas by their full names, for references from further down.
 type Named<'a> = HashMap<String, &'a Schema>;
 
@@ -191,21 +193,9 @@ fn time(us: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Days since 1970 as year, month and day (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Days since 1970 as year, month and day.
 fn date(days: i64) -> String {
-    let shifted = days.saturating_add(719_468);
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil_of_unix_days(days);
     format!("{year:04}-{month:02}-{day:02}")
 }
 

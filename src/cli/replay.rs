@@ -31,12 +31,9 @@ pub(super) async fn replay(loaded: Loaded, args: ReplayArgs) -> Exit {
     if let Err(exit) = logs::start(&loaded) {
         return exit;
     }
-    let shutdown = match signals::drain_on_signals() {
+    let shutdown = match signals::drain_or_say_why() {
         Ok(shutdown) => shutdown,
-        Err(error) => {
-            output::notice(&format!("walferry: signals cannot be taken over: {error}\n"));
-            return Exit::Failed;
-        }
+        Err(exit) => return exit,
     };
     let metrics = match Metrics::new() {
         Ok(metrics) => metrics,

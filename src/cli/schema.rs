@@ -24,12 +24,9 @@ pub(super) async fn schema(loaded: Loaded, tables: Vec<TablePattern>, json: bool
     }
     let register = loaded.config.schema_registry.register;
     let text = if json {
-        match serde_json::to_string_pretty(&schemas.iter().map(Table::of).collect::<Vec<_>>()) {
-            Ok(text) => format!("{text}\n"),
-            Err(error) => {
-                output::notice(&format!("walferry: the schemas cannot be written as JSON: {error}\n"));
-                return Exit::Failed;
-            }
+        match output::json(&schemas.iter().map(Table::of).collect::<Vec<_>>()) {
+            Ok(text) => text,
+            Err(exit) => return exit,
         }
     } else {
         describe(&schemas, register)

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Exit;
+use super::{Exit, output};
 use crate::pipeline::shutdown::{Shutdown, channel};
 
 /// Takes the two signals over. Call it before anything that would have to be drained.
@@ -27,6 +27,18 @@ pub fn drain_on_signals() -> io::Result<Shutdown> {
         std::process::exit(i32::from(Exit::Failed.code()));
     });
     Ok(shutdown)
+}
+
+/// The same for a command that has nothing running yet: it ends where the signals cannot be had.
+///
+/// # Errors
+///
+/// How it ends; stderr has been told why.
+pub fn drain_or_say_why() -> Result<Shutdown, Exit> {
+    drain_on_signals().map_err(|error| {
+        output::notice(&format!("walferry: signals cannot be taken over: {error}\n"));
+        Exit::Failed
+    })
 }
 
 struct Signals {

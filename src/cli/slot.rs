@@ -3,7 +3,7 @@
 use super::schema::failed;
 use super::{Exit, logs, output};
 use crate::config::Loaded;
-use crate::pipeline::slot::{self, Holder, SlotStatus};
+use crate::pipeline::slot::{self, Connection, SlotStatus};
 
 /// Prints how the slot stands, on stdout.
 pub(super) async fn status(loaded: Loaded, json: bool) -> Exit {
@@ -15,12 +15,9 @@ pub(super) async fn status(loaded: Loaded, json: bool) -> Exit {
         Err(error) => return failed(&error),
     };
     let text = if json {
-        match serde_json::to_string_pretty(&status) {
-            Ok(text) => format!("{text}\n"),
-            Err(error) => {
-                output::notice(&format!("walferry: the status cannot be written as JSON: {error}\n"));
-                return Exit::Failed;
-            }
+        match output::json(&status) {
+            Ok(text) => text,
+            Err(exit) => return exit,
         }
     } else {
         describe(&status)
@@ -95,7 +92,7 @@ fn describe(status: &SlotStatus) -> String {
     text
 }
 
-fn holder(holder: &Holder) -> String {
+fn holder(holder: &Connection) -> String {
     let mut text = format!("by process {} of the server", holder.pid);
     if let Some(application) = &holder.application {
         text.push_str(&format!(", {application}"));
@@ -147,7 +144,7 @@ mod tests {
             wal_status: Some("reserved".to_owned()),
             safe_wal_size: Some(5 * 1024 * 1024 * 1024),
             failover: Some(false),
-            holder: Some(Holder {
+            holder: Some(Connection {
                 pid: 42,
                 user: Some("walferry".to_owned()),
                 application: Some("walferry shop".to_owned()),

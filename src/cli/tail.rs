@@ -35,12 +35,9 @@ pub(super) async fn tail(loaded: Loaded, args: TailArgs) -> Exit {
     if let Err(exit) = logs::start(&loaded) {
         return exit;
     }
-    let shutdown = match signals::drain_on_signals() {
+    let shutdown = match signals::drain_or_say_why() {
         Ok(shutdown) => shutdown,
-        Err(error) => {
-            output::notice(&format!("walferry: signals cannot be taken over: {error}\n"));
-            return Exit::Failed;
-        }
+        Err(exit) => return exit,
     };
     let stop = async {
         tokio::select! {

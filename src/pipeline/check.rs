@@ -10,7 +10,6 @@ use super::source::{self, Settings};
 use super::sql::Sql;
 use super::{Refusal, rules, settings};
 use crate::config::Config;
-use crate::config::glob::TableFilter;
 use crate::kafka::Producer;
 use crate::replication::{PostgresSettings, ReplicationClient};
 use crate::schema_registry::Registry;
@@ -133,10 +132,8 @@ impl Report {
             }
         };
         self.add("wal_level", wal_level(&found));
-        let tables = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
-            .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source });
-        let wanted = match tables {
-            Ok(tables) => settings::wanted(config, tables),
+        let wanted = match settings::wanted(config) {
+            Ok(wanted) => wanted,
             Err(error) => {
                 self.add("publication", Err(error));
                 return self.skip(&["replica identities", "column rules", "slot"], "publication");
@@ -217,7 +214,7 @@ async fn publication(
 }
 
 async fn column_rules(config: &Config, sql: &Sql, tables: &[PublishedTable]) -> Finding {
-    let settings = settings::publish(config, config.kafka.topic.parse()?)?;
+    let settings = settings::publish(config)?;
     rules::check(&settings, sql, tables).await?;
     Ok(match config.avro.columns.len() {
         0 => "none".to_owned(),

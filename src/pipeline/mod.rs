@@ -41,8 +41,6 @@ use session::{Ended, Pipeline};
 use shutdown::Shutdown;
 
 use crate::config::Config;
-use crate::config::glob::TableFilter;
-use crate::envelope::TopicTemplate;
 use crate::kafka::Producer;
 use crate::schema_registry::Registry;
 use crate::telemetry::metrics::{Metrics, Peer};
@@ -73,13 +71,10 @@ async fn supervise(
     metrics: &Metrics,
     shutdown: Shutdown,
 ) -> Result<(), PipelineError> {
-    let template: TopicTemplate = config.kafka.topic.parse()?;
-    let tables = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
-        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
     let pipeline = Pipeline {
         postgres: settings::postgres(config),
-        wanted: settings::wanted(config, tables),
-        publish: settings::publish(config, template)?,
+        wanted: settings::wanted(config)?,
+        publish: settings::publish(config)?,
         status_interval: config.replication.status_interval,
         shutdown_timeout: config.shutdown_timeout,
         registry: Arc::new(Registry::new(settings::schema_registry(config))?),

@@ -167,7 +167,7 @@ impl<'a> Replay<'a> {
         let registry = Arc::new(Registry::new(settings::schema_registry(config))?);
         let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(&status)));
         let producer = Arc::new(Producer::new(&settings::kafka(config), observer)?);
-        let publish = settings::publish(config, config.kafka.topic.parse()?)?;
+        let publish = settings::publish(config)?;
         let replayer = Replayer::new(
             publish,
             Arc::clone(&producer),

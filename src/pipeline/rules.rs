@@ -302,8 +302,7 @@ mod tests {
         let config = load_text(Path::new("walferry.toml"), &text, &BTreeMap::new())
             .unwrap()
             .config;
-        let topic = config.kafka.topic.parse().unwrap();
-        super::super::settings::publish(&config, topic).unwrap()
+        super::super::settings::publish(&config).unwrap()
     }
 
     /// The pattern that each column stands under.

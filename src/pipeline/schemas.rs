@@ -9,7 +9,7 @@ use super::source;
 use super::sql::Sql;
 use crate::avro::DeadLetterEncoder;
 use crate::config::Config;
-use crate::config::glob::{TableFilter, TablePattern};
+use crate::config::glob::TablePattern;
 use crate::schema_registry::{Registry, RegistryError, Standing};
 
 /// The schemas of one table, or of dead letters.
@@ -42,10 +42,8 @@ pub struct SubjectSchema {
 ///
 /// What keeps the schemas from being known, as Postgres being away. What the registry says is part of the answer.
 pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<TableSchemas>, PipelineError> {
-    let filter = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
-        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
-    let wanted = settings::wanted(config, filter);
-    let publish = settings::publish(config, config.kafka.topic.parse()?)?;
+    let wanted = settings::wanted(config)?;
+    let publish = settings::publish(config)?;
     let registry = Registry::new(settings::schema_registry(config))?;
     let sql = Sql::new(settings::postgres(config));
     let client = sql.client().await?;
@@ -58,13 +56,13 @@ pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<Table
         let facts = relations::facts(&sql, &publish.encoder, &relation).await?;
         let (topic, encoder) = publish.encoder(&relation, &facts)?;
         let subject = |record: &str, is_key| publish.subject.subject(&topic, record, is_key);
-        let key = encoder.key_schema().zip(encoder.key_record_name());
-        let key = match key {
+        let registered = encoder.schemas();
+        let key = match registered.key {
             Some((schema, record)) => Some(standing(&registry, subject(record, true), schema).await),
             None => None,
         };
-        let value = subject(encoder.value_record_name(), false);
-        let value = standing(&registry, value, encoder.value_schema()).await;
+        let (schema, record) = registered.value;
+        let value = standing(&registry, subject(record, false), schema).await;
         schemas.push(TableSchemas {
             table: Some(relation.full_name()),
             topic,
@@ -76,12 +74,13 @@ pub async fn schemas(config: &Config, only: &[TablePattern]) -> Result<Vec<Table
         && only.is_empty()
     {
         let encoder = DeadLetterEncoder::new(&publish.encoder);
-        let subject = publish.subject.subject(&topic, encoder.value_record_name(), false);
+        let (schema, record) = encoder.schemas().value;
+        let subject = publish.subject.subject(&topic, record, false);
         schemas.push(TableSchemas {
             table: None,
             topic,
             key: None,
-            value: standing(&registry, subject, encoder.value_schema()).await,
+            value: standing(&registry, subject, schema).await,
         });
     }
     Ok(schemas)

@@ -10,7 +10,6 @@ use super::rules::Rules;
 use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
-use crate::envelope::TopicTemplate;
 use crate::kafka::KafkaSettings;
 use crate::replication::{PostgresSettings, RootCert, SslMode};
 use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
@@ -45,9 +44,11 @@ pub(super) fn postgres(config: &Config) -> PostgresSettings {
     }
 }
 
-pub(super) fn wanted(config: &Config, tables: TableFilter) -> Wanted {
+pub(super) fn wanted(config: &Config) -> Result<Wanted, PipelineError> {
     let replication = &config.replication;
-    Wanted {
+    let tables = TableFilter::parse(&replication.tables, &replication.exclude_tables)
+        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
+    Ok(Wanted {
         slot: replication.slot.clone(),
         publication: replication.publication.clone(),
         create_slot: replication.create_slot,
@@ -55,10 +56,10 @@ pub(super) fn wanted(config: &Config, tables: TableFilter) -> Wanted {
         create_publication: replication.create_publication,
         patterns: replication.tables.clone(),
         tables,
-    }
+    })
 }
 
-pub(super) fn publish(config: &Config, topic: TopicTemplate) -> Result<PublishSettings, PipelineError> {
+pub(super) fn publish(config: &Config) -> Result<PublishSettings, PipelineError> {
     let rules =
         Rules::new(&config.avro.columns).map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
     Ok(PublishSettings {
@@ -82,7 +83,7 @@ pub(super) fn publish(config: &Config, topic: TopicTemplate) -> Result<PublishSe
             tombstones: config.kafka.tombstones,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        topic,
+        topic: config.kafka.topic.parse()?,
         subject: match config.schema_registry.subject {
             config::Subject::TopicName => SubjectStrategy::TopicName,
             config::Subject::RecordName => SubjectStrategy::RecordName,

@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::error::PipelineError;
 use super::prepare;
 use super::refusal::Refusal;
-use super::source::{self, Connection, Slot};
+pub use super::source::Connection;
+use super::source::{self, Slot};
 use super::{settings, sql::Sql};
 use crate::config::Config;
-use crate::config::glob::TableFilter;
 use crate::lsn::Lsn;
 use crate::replication::ReplicationClient;
 
@@ -36,22 +36,9 @@ pub struct SlotStatus {
     /// Whether it is copied to standbys; Postgres 17 on.
     pub failover: Option<bool>,
     /// Who streams from it.
-    pub holder: Option<Holder>,
+    pub holder: Option<Connection>,
     /// Why `run` would refuse it.
     pub refused: Option<Refused>,
-}
-
-/// Who streams from a slot.
-#[derive(Debug, Serialize)]
-pub struct Holder {
-    /// The walsender.
-    pub pid: i32,
-    /// Its role.
-    pub user: Option<String>,
-    /// `application_name`.
-    pub application: Option<String>,
-    /// Where it comes from; `None`: a unix socket.
-    pub address: Option<String>,
 }
 
 /// Why a slot cannot be used.
@@ -61,23 +48,6 @@ pub struct Refused {
     pub reason: String,
     /// What to do.
     pub remedy: String,
-}
-
-impl From<Connection> for Holder {
-    fn from(connection: Connection) -> Self {
-        let Connection {
-            pid,
-            user,
-            application,
-            address,
-        } = connection;
-        Holder {
-            pid,
-            user,
-            application,
-            address,
-        }
-    }
 }
 
 /// Looks at the slot.
@@ -92,7 +62,7 @@ pub async fn status(config: &Config) -> Result<SlotStatus, PipelineError> {
     let slot = existing(&client, name).await?;
     let wal_end = source::current_lsn(&client).await?;
     let holder = match slot.active_pid {
-        Some(pid) => source::connection(&client, pid).await?.map(Holder::from),
+        Some(pid) => source::connection(&client, pid).await?,
         None => None,
     };
     Ok(describe(name, &slot, wal_end, holder, &found.database))
@@ -103,7 +73,7 @@ async fn existing(client: &tokio_postgres::Client, name: &str) -> Result<Slot, P
     Ok(slot.ok_or_else(|| Refusal::NoSlot { slot: name.to_owned() })?)
 }
 
-fn describe(name: &str, slot: &Slot, wal_end: Option<Lsn>, holder: Option<Holder>, database: &str) -> SlotStatus {
+fn describe(name: &str, slot: &Slot, wal_end: Option<Lsn>, holder: Option<Connection>, database: &str) -> SlotStatus {
     let behind = |position: Option<Lsn>| wal_end.zip(position).map(|(end, position)| end.bytes_since(position));
     let refused = prepare::check_slot(name, slot, database).err().map(|refusal| Refused {
         reason: refusal.to_string(),
@@ -130,9 +100,7 @@ fn describe(name: &str, slot: &Slot, wal_end: Option<Lsn>, holder: Option<Holder
 /// # Errors
 /// There is one of that name, or Postgres cannot make it.
 pub async fn create(config: &Config) -> Result<Lsn, PipelineError> {
-    let tables = TableFilter::parse(&config.replication.tables, &config.replication.exclude_tables)
-        .map_err(|(pattern, source)| PipelineError::Pattern { pattern, source })?;
-    let wanted = settings::wanted(config, tables);
+    let wanted = settings::wanted(config)?;
     let postgres = settings::postgres(config);
     let mut replication = ReplicationClient::connect(&postgres).await?;
     replication.identify_system().await?;

@@ -198,12 +198,15 @@ pub(super) async fn is_standby(client: &Client) -> Result<bool, Error> {
 
 /// A connection to the server.
 #[derive(Debug, Clone, serde::Serialize)]
-pub(super) struct Connection {
-    pub(super) pid: i32,
-    pub(super) user: Option<String>,
-    pub(super) application: Option<String>,
+pub struct Connection {
+    /// The server's process.
+    pub pid: i32,
+    /// Its role.
+    pub user: Option<String>,
+    /// `application_name`.
+    pub application: Option<String>,
     /// `None`: a unix socket, or not for this user to see.
-    pub(super) address: Option<String>,
+    pub address: Option<String>,
 }
 
 pub(super) async fn connection(client: &Client, pid: i32) -> Result<Option<Connection>, Error> {

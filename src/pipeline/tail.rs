@@ -111,7 +111,7 @@ impl<'a> Tail<'a> {
             let database = found.database;
             return Err(Refusal::NoPublication { publication, database }.into());
         }
-        let mut publish = settings::publish(config, config.kafka.topic.parse()?)?;
+        let mut publish = settings::publish(config)?;
         publish.encoder.database.clone_from(&found.database);
         let tables = published::of_publication(&catalog, &publication).await?;
         rules::check(&publish, sql, &tables).await?;

@@ -53,7 +53,7 @@ pub fn timestamp_text(bytes: &[u8], zoned: bool, out: &mut Vec<u8>) -> Result<()
 /// Appends an instant, in microseconds since 1970-01-01 00:00:00 UTC, in the form of ISO 8601 that Java prints, with so many
 /// decimals: `2024-02-29T12:34:56.789Z`. Years beyond 9999 have a plus sign before them, those before 1 are 0, -1 and so on.
 pub fn instant_text(micros: i64, decimals: u8, out: &mut Vec<u8>) {
-    let (year, month, day) = civil(micros.div_euclid(MICROS_PER_DAY).saturating_sub(UNIX_EPOCH_DAYS));
+    let (year, month, day) = civil_of_unix_days(micros.div_euclid(MICROS_PER_DAY));
     let sign = match year {
         ..0 => "-",
         0..=9999 => "",
@@ -83,6 +83,11 @@ fn push_date(days: i64, out: &mut Vec<u8>) -> bool {
     let year = if bc { 1i64.wrapping_sub(year) } else { year };
     let _infallible = write!(out, "{year:04}-{month:02}-{day:02}");
     bc
+}
+
+/// Year, month and day of a day since 1970-01-01. The year before 1 is 0.
+pub fn civil_of_unix_days(days: i64) -> (i64, i64, i64) {
+    civil(days.saturating_sub(UNIX_EPOCH_DAYS))
 }
 
 /// Year, month and day of a day since 2000-01-01. The year before 1 is 0.

@@ -155,23 +155,18 @@ fn not_a_number(text: &[u8]) -> bool {
 /// [`ValueError::NotFinite`] for NaN and infinities; [`ValueError::OutOfRange`] for digits beyond the precision or the
 /// scale, which Postgres has rounded away from any value of the column.
 pub fn decimal_from_text(text: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let (negative, digits) = match text.split_first() {
-        Some((b'-', digits)) => (true, digits),
-        _ => (false, text),
-    };
-    if let Some(unscaled) = short(digits, precision, scale) {
-        put_shortest(if negative { unscaled.wrapping_neg() } else { unscaled }, out);
-        return Ok(());
+    match short(text, precision, scale) {
+        Some(unscaled) => {
+            put_shortest(unscaled, out);
+            Ok(())
+        }
+        None => decimal_of_any_length(text, precision, scale, out),
     }
-    decimal_of_any_length(text, precision, scale, out)
 }
 
 #[inline(never)]
 fn decimal_of_any_length(text: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let (negative, digits) = match text.split_first() {
-        Some((b'-', digits)) => (true, digits),
-        _ => (false, text),
-    };
+    let (negative, digits) = signed(text);
     let mut magnitude = Magnitude::Small(0);
     let mut pending = Pending::default();
     let mut significant = 0u32;
@@ -218,13 +213,23 @@ fn decimal_of_any_length(text: &[u8], precision: u32, scale: u32, out: &mut Vec<
     Ok(())
 }
 
+/// Whether there is a minus sign, and what comes after it.
+#[inline]
+fn signed(text: &[u8]) -> (bool, &[u8]) {
+    match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    }
+}
+
 /// The most digits that fit an `i64` whatever they are.
 const SHORT: usize = 18;
 
 /// The unscaled value of a short number as Postgres prints those of such a column: with all digits of the scale, and no more.
 /// `None`: it takes a closer look.
 #[inline]
-fn short(digits: &[u8], precision: u32, scale: u32) -> Option<i64> {
+fn short(text: &[u8], precision: u32, scale: u32) -> Option<i64> {
+    let (negative, digits) = signed(text);
     let scale = usize::try_from(scale).ok()?;
     let (whole, fraction) = match scale {
         0 => (digits, &[][..]),
@@ -246,6 +251,7 @@ fn short(digits: &[u8], precision: u32, scale: u32) -> Option<i64> {
         plain &= digit <= 9;
         value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
     }
+    let value = if negative { value.wrapping_neg() } else { value };
     plain.then_some(value)
 }
 

@@ -38,13 +38,10 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn two_digits(&mut self) -> Result<i64, ValueError> {
-        let (&[a, b], rest) = self.rest.split_first_chunk::<2>().ok_or(ValueError::Malformed)?;
+        let (digits, rest) = self.rest.split_first_chunk::<2>().ok_or(ValueError::Malformed)?;
         self.rest = rest;
-        let (a, b) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
-        if a > 9 || b > 9 {
-            return Err(ValueError::Malformed);
-        }
-        Ok(i64::from(a.wrapping_mul(10).wrapping_add(b)))
+        let [value] = pairs([*digits]).ok_or(ValueError::Malformed)?;
+        Ok(value)
     }
 
     #[inline]

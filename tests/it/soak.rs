@@ -41,6 +41,19 @@ const ALL: [Disturbance; 12] = [
     Disturbance::RegistrySilent,
 ];
 
+impl Disturbance {
+    /// Whether another process of walferry runs after it.
+    fn replaces_the_process(self) -> bool {
+        matches!(
+            self,
+            Disturbance::WalferryKilled
+                | Disturbance::WalferryStopped
+                | Disturbance::RegistryGone
+                | Disturbance::RegistrySilent
+        )
+    }
+}
+
 struct Soak<'a> {
     postgres: &'a Postgres,
     database: crate::harness::Database<'a>,
@@ -240,20 +253,12 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
             "soak: {:>5} s, {before} changes: {disturbance:?}",
             begin.elapsed().as_secs()
         );
-        if !matches!(
-            disturbance,
-            Disturbance::WalferryKilled
-                | Disturbance::WalferryStopped
-                | Disturbance::RegistryGone
-                | Disturbance::RegistrySilent
-        ) {
-            soak.disturb(disturbance).await;
-            assert_eq!(soak.walferry.pid(), pid);
-        } else {
+        let replaced = disturbance.replaces_the_process();
+        if replaced {
             soak.count_reconnects().await;
-            soak.disturb(disturbance).await;
-            assert_ne!(soak.walferry.pid(), pid);
         }
+        soak.disturb(disturbance).await;
+        assert_eq!(soak.walferry.pid() != pid, replaced, "{disturbance:?}");
         *done.entry(disturbance).or_default() += 1;
         soak.walferry.ready(SOON).await;
         let after = workload.committed();
@@ -277,7 +282,6 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
 
     soak.memory.sort_unstable();
     soak.descriptors.sort_unstable();
-    let middle = |n: usize| n / 2;
     eprintln!("soak: {took} s, seed {seed}");
     eprintln!(
         "soak: {} changes in {} transactions, none missing, {} repeated after crashes",
@@ -292,10 +296,10 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
         "soak: resident memory {} to {} MiB, median {}; descriptors {} to {}, median {}; {} samples",
         soak.memory[0],
         soak.memory[soak.memory.len() - 1],
-        soak.memory[middle(soak.memory.len())],
+        soak.memory[soak.memory.len() / 2],
         soak.descriptors[0],
         soak.descriptors[soak.descriptors.len() - 1],
-        soak.descriptors[middle(soak.descriptors.len())],
+        soak.descriptors[soak.descriptors.len() / 2],
         soak.memory.len(),
     );
     assert!(soak.memory.iter().all(|mib| *mib < MEMORY_MIB), "{:?} MiB", soak.memory);

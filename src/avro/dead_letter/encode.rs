@@ -3,7 +3,7 @@
 use crate::avro::batch::Batch;
 use crate::avro::binary::{put_bits, put_bytes, put_decimal, put_length, put_long, put_lsn};
 use crate::avro::encoder::wire_header;
-use crate::avro::{EncoderSettings, schema as names};
+use crate::avro::{EncoderSettings, RecordSchemas, schema as names};
 use crate::envelope::{Op, RowChange};
 use crate::pgoutput::{Datum, OldTuple, Tuple};
 use crate::relation::{Column, PgType, Relation, TypeKind};
@@ -63,6 +63,14 @@ impl DeadLetterEncoder {
     /// The full name of the value's record.
     pub fn value_record_name(&self) -> &'static str {
         schema::RECORD_NAME
+    }
+
+    /// What has to be registered before a letter can be read. Its key is that of its table.
+    pub fn schemas(&self) -> RecordSchemas<'static> {
+        RecordSchemas {
+            key: None,
+            value: (self.value_schema(), self.value_record_name()),
+        }
     }
 
     /// Sets the schema id that the letters carry.

@@ -12,7 +12,7 @@ use super::way::Way;
 use super::{Open, send, too_large};
 use crate::avro::{BadRow, Batch, DeadLetter, DeadLetterEncoder, EncoderSettings, Shown, Subject};
 use crate::envelope::Position;
-use crate::kafka::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
+use crate::kafka::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD, TopicUse};
 use crate::lsn::Lsn;
 use crate::pgoutput::Datum;
 use crate::pipeline::error::{PipelineError, chain};
@@ -142,11 +142,10 @@ impl BadRows {
             return Err(refused.into_error());
         };
         if !destination.ready {
-            let value = (encoder.value_schema(), encoder.value_record_name());
-            let (id, limit) = way.prepare_dead_letters(&destination.topic, value).await?;
-            encoder.set_id(id);
-            destination.limit = limit;
-            destination.ready = true;
+            let ids = way
+                .prepare(destination, encoder.schemas(), TopicUse::DeadLetters)
+                .await?;
+            encoder.set_id(ids.value);
         }
         let (column, column_type) = refused.column();
         let text = refused.text();

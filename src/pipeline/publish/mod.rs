@@ -28,7 +28,7 @@ use crate::avro::{
     BadRow, Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Reason, Record, Shown, Subject, TableEncoder,
 };
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
-use crate::kafka::{OutRecord, Producer, SendErrorKind};
+use crate::kafka::{OutRecord, Producer, SendErrorKind, TopicUse};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, LogicalMessage, RelationMessage, TypeMessage};
 use crate::progress::{self, Failure};
@@ -56,13 +56,24 @@ pub(super) struct PublishSettings {
 }
 
 impl PublishSettings {
+    fn topic_of(&self, relation: &Relation) -> String {
+        topic_name(&self.topic, &self.encoder.pipeline, &relation.schema, &relation.name)
+    }
+
+    /// The encoder of logical messages, and where they go.
+    fn messages(&self, metrics: &Metrics) -> (MessageEncoder, Destination) {
+        let encoder = MessageEncoder::new(&self.encoder);
+        let topic = encoder.topic().to_owned();
+        (encoder, Destination::new(topic.clone(), topic, metrics))
+    }
+
     /// A relation's topic, and the encoder of its rows.
     pub(super) fn encoder(
         &self,
         relation: &Relation,
         facts: &CatalogFacts,
     ) -> Result<(String, TableEncoder), PipelineError> {
-        let topic = topic_name(&self.topic, &self.encoder.pipeline, &relation.schema, &relation.name);
+        let topic = self.topic_of(relation);
         let rules = self
             .rules
             .of(relation)
@@ -218,9 +229,19 @@ impl Publisher {
         );
         table.destination.flush_counts();
         let (described, said, relaxed) = (Arc::clone(&table.relation), table.facts.clone(), table.relaxed.clone());
-        let mut table = self.compile(&described, &relaxed)?;
+        self.compile_again(&described, said, &relaxed)
+    }
+
+    /// Compiles a table that the stream has not described anew: what the catalog said of it stays remembered.
+    fn compile_again(
+        &mut self,
+        relation: &Arc<Relation>,
+        said: CatalogFacts,
+        relaxed: &CatalogFacts,
+    ) -> Result<(), PipelineError> {
+        let mut table = self.compile(relation, relaxed)?;
         table.facts = said;
-        self.tables.insert(relation, table);
+        self.tables.insert(relation.oid, table);
         Ok(())
     }
 
@@ -252,13 +273,11 @@ impl Publisher {
                 ..
             } = table;
             if !destination.ready {
-                let key = encoder.key_schema().zip(encoder.key_record_name());
-                let value = (encoder.value_schema(), encoder.value_record_name());
-                let (label, topic) = (&destination.label, &destination.topic);
-                let ready = self.way.prepare(label, topic, key, value).await?;
-                encoder.set_ids(ready.key, ready.value);
-                destination.limit = ready.limit;
-                destination.ready = true;
+                let ids = self
+                    .way
+                    .prepare(destination, encoder.schemas(), TopicUse::Table)
+                    .await?;
+                encoder.set_ids(ids.key, ids.value);
             }
             self.batch.clear();
             let encoded = encoder.encode(change, &open.info, lsn, &mut open.ordinal, &mut self.batch);
@@ -280,9 +299,7 @@ impl Publisher {
                 let next = reshape(&mut self.relations, &self.sql, &self.settings, row, &bad).await?;
                 if let Some(next) = next {
                     let (said, relaxed) = (facts.clone(), relaxed.clone());
-                    let mut table = self.compile(&next, &relaxed)?;
-                    table.facts = said;
-                    self.tables.insert(relation, table);
+                    self.compile_again(&next, said, &relaxed)?;
                     continue;
                 }
             }
@@ -330,19 +347,16 @@ impl Publisher {
         lsn: Lsn,
         message: &LogicalMessage<'_>,
     ) -> Result<(), PipelineError> {
-        let (encoder, destination) = self.messages.get_or_insert_with(|| {
-            let encoder = MessageEncoder::new(&self.settings.encoder);
-            let topic = encoder.topic().to_owned();
-            (encoder, Destination::new(topic.clone(), topic, &self.way.metrics))
-        });
+        let messages = self
+            .messages
+            .get_or_insert_with(|| self.settings.messages(&self.way.metrics));
+        let (encoder, destination) = messages;
         if !destination.ready {
-            let key = encoder.key_schema().zip(encoder.key_record_name());
-            let value = (encoder.value_schema(), encoder.value_record_name());
-            let (label, topic) = (&destination.label, &destination.topic);
-            let ready = self.way.prepare(label, topic, key, value).await?;
-            encoder.set_ids(ready.key, ready.value);
-            destination.limit = ready.limit;
-            destination.ready = true;
+            let ids = self
+                .way
+                .prepare(destination, encoder.schemas(), TopicUse::Table)
+                .await?;
+            encoder.set_ids(ids.key, ids.value);
         }
         self.batch.clear();
         let position = open.position();

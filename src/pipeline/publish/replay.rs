@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::bad_row::Why;
 use super::destination::Destination;
-use super::way::Way;
+use super::way::{Ids, Way};
 use super::{Open, PublishSettings, Table, send, too_large};
 use crate::avro::dead_letter::StoredSubject;
-use crate::avro::{Batch, ColumnRule, MessageEncoder, Reason, StoredLetter, TableEncoder};
-use crate::envelope::{Position, topic_name};
-use crate::kafka::Producer;
+use crate::avro::{Batch, ColumnRule, MessageEncoder, Reason, RecordSchemas, StoredLetter, TableEncoder};
+use crate::envelope::Position;
+use crate::kafka::{Producer, TopicUse};
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::relations;
 use crate::pipeline::sql::Sql;
@@ -137,10 +137,8 @@ impl Replayer {
             encoder, destination, ..
         } = table;
         if !destination.ready {
-            let key = encoder.key_schema().zip(encoder.key_record_name());
-            let value = (encoder.value_schema(), encoder.value_record_name());
-            let (key, value) = prepare(&self.way, destination, key, value, self.dry).await?;
-            encoder.set_ids(key, value);
+            let ids = prepare(&self.way, destination, encoder.schemas(), self.dry).await?;
+            encoder.set_ids(ids.key, ids.value);
         }
         self.batch.clear();
         let position = open.position();
@@ -166,16 +164,13 @@ impl Replayer {
         letter: &StoredLetter,
         open: &mut Open,
     ) -> Result<(), StillDead> {
-        let (encoder, destination) = self.messages.get_or_insert_with(|| {
-            let encoder = MessageEncoder::new(&self.settings.encoder);
-            let topic = encoder.topic().to_owned();
-            (encoder, Destination::new(topic.clone(), topic, &self.way.metrics))
-        });
+        let messages = self
+            .messages
+            .get_or_insert_with(|| self.settings.messages(&self.way.metrics));
+        let (encoder, destination) = messages;
         if !destination.ready {
-            let key = encoder.key_schema().zip(encoder.key_record_name());
-            let value = (encoder.value_schema(), encoder.value_record_name());
-            let (key, value) = prepare(&self.way, destination, key, value, self.dry).await?;
-            encoder.set_ids(key, value);
+            let ids = prepare(&self.way, destination, encoder.schemas(), self.dry).await?;
+            encoder.set_ids(ids.key, ids.value);
         }
         self.batch.clear();
         let position = open.position();
@@ -256,12 +251,7 @@ impl Replayer {
 
     fn compile(&self, (relation, masked): &Compiled, facts: &CatalogFacts) -> Result<Table, StillDead> {
         let settings = &self.settings;
-        let topic = topic_name(
-            &settings.topic,
-            &settings.encoder.pipeline,
-            &relation.schema,
-            &relation.name,
-        );
+        let topic = settings.topic_of(relation);
         let mut rules = self.rules(relation)?;
         for (index, rule) in rules.iter_mut().enumerate() {
             // It has done its work, unless nothing is written there at all.
@@ -305,21 +295,16 @@ fn text_type() -> Arc<PgType> {
 async fn prepare(
     way: &Way,
     destination: &mut Destination,
-    key: Option<(&str, &str)>,
-    value: (&str, &str),
+    schemas: RecordSchemas<'_>,
     dry: bool,
-) -> Result<(Option<u32>, u32), StillDead> {
+) -> Result<Ids, StillDead> {
     if dry {
         destination.limit = way.producer.current_limit(&destination.topic).await;
         destination.ready = true;
-        return Ok((None, 0));
+        return Ok(Ids { key: None, value: 0 });
     }
-    let (label, topic) = (&destination.label, &destination.topic);
-    let ready = way.prepare(label, topic, key, value).await;
-    let ready = ready.map_err(StillDead::Refused)?;
-    destination.limit = ready.limit;
-    destination.ready = true;
-    Ok((ready.key, ready.value))
+    let ids = way.prepare(destination, schemas, TopicUse::Table).await;
+    ids.map_err(StillDead::Refused)
 }
 
 async fn hand_over(

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::destination::Destination;
+use crate::avro::RecordSchemas;
 use crate::kafka::{Producer, TopicUse};
 use crate::pipeline::error::{PipelineError, chain};
 use crate::schema_registry::{Break, Registry, RegistryError, SubjectStrategy};
@@ -17,64 +19,41 @@ pub(super) struct Way {
     pub(super) subject: SubjectStrategy,
 }
 
-/// What is known once a table's first record can be sent.
-pub(super) struct Ready {
-    /// The id of the key's schema.
+/// The ids of an encoder's schemas.
+pub(super) struct Ids {
+    /// Of the key's, where it has one.
     pub(super) key: Option<u32>,
-    /// The id of the value's schema.
+    /// Of the value's.
     pub(super) value: u32,
-    /// The largest record that the topic takes, in bytes with all that Kafka adds.
-    pub(super) limit: u64,
 }
 
 impl Way {
-    /// The topic exists and the schemas have ids. `label` is the table, for people.
+    /// Makes a destination ready: the topic exists and its limit is known, and the schemas have ids.
     pub(super) async fn prepare(
         &self,
-        label: &str,
-        topic: &str,
-        key: Option<(&str, &str)>,
-        value: (&str, &str),
-    ) -> Result<Ready, PipelineError> {
+        destination: &mut Destination,
+        schemas: RecordSchemas<'_>,
+        used: TopicUse,
+    ) -> Result<Ids, PipelineError> {
         let before = self.status.state();
-        let limit = self.producer.ensure_topic(topic, TopicUse::Table).await?;
-        let key_id = match key {
+        let Destination { label, topic, .. } = &*destination;
+        let limit = self.producer.ensure_topic(topic, used).await?;
+        let key = match schemas.key {
             Some((schema, name)) => {
                 let subject = self.subject.subject(topic, name, true);
                 Some(self.register(label, &subject, schema).await?)
             }
             None => None,
         };
-        let (schema, name) = value;
+        let (schema, name) = schemas.value;
         let subject = self.subject.subject(topic, name, false);
-        let value_id = self.register(label, &subject, schema).await?;
+        let value = self.register(label, &subject, schema).await?;
         if self.status.state() != before {
             self.status.set_state(before, None);
         }
-        Ok(Ready {
-            key: key_id,
-            value: value_id,
-            limit,
-        })
-    }
-
-    /// The same for dead letters, whose keys have the schemas of their tables' keys: the id of the value's schema, and the
-    /// largest record that the topic takes.
-    pub(super) async fn prepare_dead_letters(
-        &self,
-        topic: &str,
-        value: (&str, &str),
-    ) -> Result<(u32, u64), PipelineError> {
-        let before = self.status.state();
-        let limit = self.producer.ensure_topic(topic, TopicUse::DeadLetters).await?;
-        let (schema, name) = value;
-        let id = self
-            .register(topic, &self.subject.subject(topic, name, false), schema)
-            .await?;
-        if self.status.state() != before {
-            self.status.set_state(before, None);
-        }
-        Ok((id, limit))
+        destination.limit = limit;
+        destination.ready = true;
+        Ok(Ids { key, value })
     }
 
     async fn register(&self, label: &str, subject: &str, schema: &str) -> Result<u32, PipelineError> {
