@@ -20,6 +20,7 @@ mod dead_letters;
 mod debezium;
 mod evolution;
 mod idle;
+mod large_transaction;
 mod outage;
 mod pair;
 mod records;
