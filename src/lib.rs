@@ -36,6 +36,9 @@ pub mod kafka;
 /// 9. Tickets, and the contiguous prefix of what Kafka has confirmed. *Pure.*
 pub mod progress;
 
+/// 10. Where the published changes end, as it is recorded in Kafka; what to make of it at a start. *Pure.*
+pub mod recovery;
+
 /// Wiring, retry, states, drain.
 pub mod pipeline;
 

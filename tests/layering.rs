@@ -14,7 +14,9 @@ struct Arrow {
     forbidden: &'static [&'static str],
 }
 
-const PURE: &[&str] = &["lsn", "pgoutput", "relation", "row", "envelope", "avro", "progress"];
+const PURE: &[&str] = &[
+    "lsn", "pgoutput", "relation", "row", "envelope", "avro", "progress", "recovery",
+];
 
 const ARROWS: &[Arrow] = &[
     // The pure modules can be tested and fuzzed with bytes alone.

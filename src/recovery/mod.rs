@@ -1,0 +1,24 @@
+//! Where the published changes end, as it is recorded in Kafka, and what to make of it when a pipeline starts.
+//!
+//! The record stands in `delivery.state_topic` under the pipeline's name. It is written **before** Postgres is told the position
+//! in it, so a slot is never ahead of the record unless somebody moved it: advanced it by hand, dropped it and made it again, or
+//! restored the cluster from a backup. [`reconcile`] finds that out, and names the gap; it never guesses.
+//!
+//! Under exactly-once the record is part of the Kafka transaction that holds the changes, so it says precisely which are there.
+//! Postgres sends again what it was not told of, and [`Resume`] says what of it to drop. Which changes go into which Kafka
+//! transaction is decided by [`Gathering`].
+//!
+//! All of it is pure: it is driven by the pipeline, and by `tests` through thousands of interleavings of crashes,
+//! lost answers and restarts.
+
+mod gathering;
+mod reconcile;
+mod record;
+mod resume;
+#[cfg(test)]
+mod tests;
+
+pub use gathering::{Gathering, Limits};
+pub use reconcile::{Found, Gap, GapKind, Reconciled, Switch, TimelineHistoryError, reconcile, timeline_history};
+pub use record::{Identity, Place, RecordError, StateRecord};
+pub use resume::{Resume, Treatment, Vanished};
