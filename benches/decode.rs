@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench decode`
 
+mod cpu_time;
+
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -87,7 +89,7 @@ fn length_of_values(message: &Message<'_>) -> usize {
     insert.new.iter().map(length).sum()
 }
 
-fn decoding(criterion: &mut Criterion) {
+fn decoding(criterion: &mut Criterion<cpu_time::CpuTime>) {
     let tuple = tuple();
     let row = insert(16384, &tuple);
     assert_eq!(tuple.as_tuple().as_bytes().len(), 159);
@@ -133,5 +135,5 @@ fn decoding(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decoding);
+criterion_group!(name = benches; config = cpu_time::criterion(); targets = decoding);
 criterion_main!(benches);

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "the input is a constant")]
 
+mod cpu_time;
+
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -247,7 +249,7 @@ fn value(row: Tuple<'_>) -> Value {
     Value::Record(fields.collect())
 }
 
-fn encode(criterion: &mut Criterion) {
+fn encode(criterion: &mut Criterion<cpu_time::CpuTime>) {
     let mut group = criterion.benchmark_group("encode");
     group.throughput(Throughput::Elements(ROWS));
     let (text, binary) = (text_row(), binary_row());
@@ -296,5 +298,5 @@ fn encode(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, encode);
+criterion_group!(name = benches; config = cpu_time::criterion(); targets = encode);
 criterion_main!(benches);

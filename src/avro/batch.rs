@@ -6,7 +6,8 @@ use std::ops::Range;
 use crate::envelope::{Op, Position};
 
 use super::nested::Buffers;
-use super::stamp::{Part, Stamp};
+use super::stage::Stage;
+use super::stamp::Stamp;
 
 /// The most headers that a record has.
 pub const MAX_HEADERS: usize = 7;
@@ -21,8 +22,17 @@ pub struct Batch {
     pub(super) unchanged: Vec<usize>,
     pub(super) buffers: Buffers,
     pub(super) stamp: Stamp,
+    pub(super) stage: Stage,
     records: Vec<Span>,
-    headers: Vec<(&'static str, Range<usize>)>,
+    headers: Vec<HeaderSpan>,
+}
+
+/// A header: its name, and where its value stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeaderSpan {
+    pub(super) name: &'static str,
+    pub(super) start: usize,
+    pub(super) end: usize,
 }
 
 #[derive(Debug)]
@@ -121,15 +131,17 @@ impl Batch {
     pub(super) fn header(&mut self, name: &'static str, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
-        self.headers.push((name, start..self.bytes.len()));
+        self.headers.push(HeaderSpan {
+            name,
+            start,
+            end: self.bytes.len(),
+        });
     }
 
-    /// The same with a value of the stamp.
+    /// The same of several whose values are there.
     #[inline]
-    pub(super) fn stamp_header(&mut self, name: &'static str, part: Part) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(self.stamp.part(part));
-        self.headers.push((name, start..self.bytes.len()));
+    pub(super) fn headers_at<const N: usize>(&mut self, headers: [HeaderSpan; N]) {
+        self.headers.extend_from_slice(&headers);
     }
 
     /// Adds a record; its headers are those added since the record before.
@@ -180,7 +192,7 @@ impl fmt::Debug for Record<'_> {
 #[derive(Clone, Copy)]
 pub struct Headers<'a> {
     bytes: &'a [u8],
-    spans: &'a [(&'static str, Range<usize>)],
+    spans: &'a [HeaderSpan],
 }
 
 impl<'a> Headers<'a> {
@@ -199,7 +211,7 @@ impl<'a> Headers<'a> {
         let bytes = self.bytes;
         self.spans
             .iter()
-            .map(move |(name, range)| (*name, bytes.get(range.clone()).unwrap_or_default()))
+            .map(move |span| (span.name, bytes.get(span.start..span.end).unwrap_or_default()))
     }
 
     /// The same as a slice, in space that the caller lends.
@@ -213,7 +225,7 @@ impl<'a> Headers<'a> {
 
 impl fmt::Debug for Headers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.spans.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.spans.iter().map(|span| span.name)).finish()
     }
 }
 

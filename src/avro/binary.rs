@@ -2,43 +2,57 @@
 
 use crate::lsn::Lsn;
 use crate::row::ValueError;
+use crate::row::uuid::hexadecimal_digits;
+
+use super::stage::Short;
 
 /// Appends a long (or an int, which is encoded alike).
 #[inline]
 pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
-    let zigzag = (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned();
+    let zigzag = zigzag(value);
     if zigzag < 0x80 {
         out.push(low_byte(zigzag));
     } else {
-        put_wide(zigzag, out);
+        out.extend_from_slice(varint(zigzag).as_bytes());
     }
 }
 
-/// Appends a varint of two bytes and more: 56 bits are spread to eight groups of seven at once, and what is over is cut off.
+/// A long.
 #[inline]
-fn put_wide(value: u64, out: &mut Vec<u8>) {
+pub(super) fn long(value: i64) -> Short<10> {
+    varint(zigzag(value))
+}
+
+#[inline]
+fn zigzag(value: i64) -> u64 {
+    (value.wrapping_shl(1) ^ value.wrapping_shr(63)).cast_unsigned()
+}
+
+/// A varint: 56 bits are spread to eight groups of seven at once, and what is over is cut off.
+#[inline]
+fn varint(value: u64) -> Short<10> {
+    const MORE: u64 = 0x8080_8080_8080_8080;
     let low = value & 0x00ff_ffff_ffff_ffff;
     let halves = (low & 0x00ff_ffff_f000_0000).wrapping_shl(4) | (low & 0x0fff_ffff);
     let quarters = (halves & 0x0fff_c000_0fff_c000).wrapping_shl(2) | (halves & 0x0000_3fff_0000_3fff);
     let groups = (quarters & 0x3f80_3f80_3f80_3f80).wrapping_shl(1) | (quarters & 0x007f_007f_007f_007f);
-    const MORE: u64 = 0x8080_8080_8080_8080;
+    let mut out = Short::EMPTY;
     if value == low {
         // The last byte is the one with the highest bit: all before it say that there is more.
-        let unused = groups.leading_zeros() & !7;
-        let more = MORE.wrapping_shr(unused.wrapping_add(8));
-        let length = out.len().saturating_add(8);
-        out.extend_from_slice(&(groups | more).to_le_bytes());
+        let unused = (groups | 1).leading_zeros() & !7;
+        let more = MORE.wrapping_shr(8).wrapping_shr(unused);
         let excess = usize::try_from(unused.wrapping_shr(3)).unwrap_or_default();
-        out.truncate(length.saturating_sub(excess));
+        out.push_word(groups | more, 8usize.wrapping_sub(excess));
     } else {
-        out.extend_from_slice(&(groups | MORE).to_le_bytes());
+        out.push_word(groups | MORE, 8);
         let high = value.wrapping_shr(56);
         if high < 0x80 {
-            out.push(low_byte(high));
+            out.push(&[low_byte(high)]);
         } else {
-            out.extend_from_slice(&[low_byte(high) | 0x80, low_byte(high.wrapping_shr(7))]);
+            out.push(&[low_byte(high) | 0x80, low_byte(high.wrapping_shr(7))]);
         }
     }
+    out
 }
 
 #[inline]
@@ -110,49 +124,83 @@ fn put_long_frame(at: usize, start: usize, length: usize, out: &mut Vec<u8>) {
 
 /// Appends a decimal number in ASCII.
 pub(super) fn put_decimal(value: u64, out: &mut Vec<u8>) {
-    let mut buffer = [b'0'; 20];
-    let mut rest = value;
-    let mut digits = 0usize;
-    for place in buffer.iter_mut().rev() {
-        *place = low_byte(rest.wrapping_rem(10)).wrapping_add(b'0');
-        rest = rest.wrapping_div(10);
-        digits = digits.wrapping_add(1);
-        if rest == 0 {
-            break;
+    out.extend_from_slice(decimal(value).as_bytes());
+}
+
+/// A decimal number in ASCII.
+#[inline]
+pub(super) fn decimal(value: u64) -> Short<24> {
+    const EIGHT: u64 = 100_000_000;
+    const SIXTEEN: u64 = EIGHT.wrapping_mul(EIGHT);
+    let mut out = Short::EMPTY;
+    match value {
+        ..EIGHT => put_eight(value, true, &mut out),
+        EIGHT..SIXTEEN => {
+            put_eight(value.wrapping_div(EIGHT), true, &mut out);
+            put_eight(value.wrapping_rem(EIGHT), false, &mut out);
+        }
+        SIXTEEN.. => {
+            put_eight(value.wrapping_div(SIXTEEN), true, &mut out);
+            put_eight(value.wrapping_div(EIGHT).wrapping_rem(EIGHT), false, &mut out);
+            put_eight(value.wrapping_rem(EIGHT), false, &mut out);
         }
     }
-    out.extend_from_slice(buffer.get(buffer.len().saturating_sub(digits)..).unwrap_or_default());
+    out
+}
+
+/// Appends eight decimal digits, or, `leading`, those from the first on that is not 0.
+#[inline]
+fn put_eight(value: u64, leading: bool, out: &mut Short<24>) {
+    // Two numbers of four digits, four of two, eight of one, side by side, the first in the lowest bits. The factors are
+    // reciprocals, good for numbers of that size.
+    let fours = value.wrapping_div(10_000) | value.wrapping_rem(10_000).wrapping_shl(32);
+    let hundreds = fours.wrapping_mul(5_243).wrapping_shr(19) & 0x0000_007f_0000_007f;
+    let twos = hundreds | fours.wrapping_sub(hundreds.wrapping_mul(100)).wrapping_shl(16);
+    let tens = twos.wrapping_mul(103).wrapping_shr(10) & 0x000f_000f_000f_000f;
+    let digits = tens | twos.wrapping_sub(tens.wrapping_mul(10)).wrapping_shl(8);
+    let zeros = if leading {
+        digits.trailing_zeros().min(56) & !7
+    } else {
+        0
+    };
+    let length = 8u32.wrapping_sub(zeros.wrapping_shr(3));
+    out.push_word(
+        (digits | 0x3030_3030_3030_3030).wrapping_shr(zeros),
+        usize::try_from(length).unwrap_or_default(),
+    );
 }
 
 /// Appends an LSN as Postgres prints it, `X/X`.
 pub(super) fn put_lsn(lsn: Lsn, out: &mut Vec<u8>) {
-    let [a, b, c, d, e, f, g, h] = lsn.as_u64().to_be_bytes();
-    put_hexadecimal(u32::from_be_bytes([a, b, c, d]), out);
-    out.push(b'/');
-    put_hexadecimal(u32::from_be_bytes([e, f, g, h]), out);
+    out.extend_from_slice(lsn_text(lsn).as_bytes());
 }
 
-fn put_hexadecimal(value: u32, out: &mut Vec<u8>) {
-    let mut buffer = [b'0'; 8];
-    let mut rest = value;
-    let mut digits = 0usize;
-    for place in buffer.iter_mut().rev() {
-        let nibble = low_byte(u64::from(rest & 0xf));
-        *place = nibble.wrapping_add(if nibble < 10 { b'0' } else { b'A'.wrapping_sub(10) });
-        rest = rest.wrapping_shr(4);
-        digits = digits.wrapping_add(1);
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(buffer.get(buffer.len().saturating_sub(digits)..).unwrap_or_default());
+/// An LSN as Postgres prints it, `X/X`.
+#[inline]
+pub(super) fn lsn_text(lsn: Lsn) -> Short<24> {
+    let mut out = Short::EMPTY;
+    put_hexadecimal(lsn.as_u64().wrapping_shr(32), &mut out);
+    out.push(b"/");
+    put_hexadecimal(lsn.as_u64() & 0xffff_ffff, &mut out);
+    out
+}
+
+/// Appends a number of 32 bits without zeros before it.
+#[inline]
+fn put_hexadecimal(value: u64, out: &mut Short<24>) {
+    let zeros = value.wrapping_shl(32).leading_zeros().min(28) & !3;
+    let digits = hexadecimal_digits(value, b'A').swap_bytes();
+    out.push_word(
+        digits.wrapping_shr(zeros.wrapping_mul(2)),
+        usize::try_from(8u32.wrapping_sub(zeros.wrapping_shr(2))).unwrap_or_default(),
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn long(value: i64) -> Vec<u8> {
+    fn appended(value: i64) -> Vec<u8> {
         let mut out = Vec::new();
         put_long(value, &mut out);
         out
@@ -171,7 +219,8 @@ mod tests {
             (i64::MAX, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
             (i64::MIN, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
         ] {
-            assert_eq!(long(value), expected, "{value}");
+            assert_eq!(appended(value), expected, "{value}");
+            assert_eq!(long(value).as_bytes(), expected, "{value}");
         }
     }
 
@@ -193,7 +242,8 @@ mod tests {
                 expected.push(rest as u8);
                 // From zigzag back to the number.
                 let number = (value >> 1) as i64 ^ -((value & 1) as i64);
-                assert_eq!(long(number), expected, "{value:#x}");
+                assert_eq!(appended(number), expected, "{value:#x}");
+                assert_eq!(long(number).as_bytes(), expected, "{value:#x}");
             }
         }
     }
@@ -216,19 +266,25 @@ mod tests {
 
     #[test]
     fn decimals_are_ascii() {
-        for value in [0, 7, 10, 1234, u64::MAX] {
-            let mut out = Vec::new();
-            put_decimal(value, &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        let of_every_length = (0..20).flat_map(|digits| {
+            let power = 10u64.pow(digits);
+            [power - 1, power, power.saturating_mul(9), power / 3 * 2 + 7]
+        });
+        for value in (0..10_000)
+            .map(|number| number * 10_000 + number)
+            .chain(of_every_length)
+            .chain([u64::MAX])
+        {
+            assert_eq!(decimal(value).as_bytes(), value.to_string().as_bytes());
         }
     }
 
     #[test]
     fn lsns_are_printed_as_postgres_does() {
-        for value in [0, 0xA, 0x10, 0x16_B374_D848, 0x1_0000_0000, u64::MAX] {
-            let mut out = Vec::new();
-            put_lsn(Lsn::new(value), &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), Lsn::new(value).to_string());
+        let of_every_length = (0..64).map(|bits| 0xFEDC_BA98_7654_3210 >> bits);
+        for value in of_every_length.chain([0, 0xA, 0x10, 0x16_B374_D848, 0x1_0000_0000, u64::MAX]) {
+            let lsn = Lsn::new(value);
+            assert_eq!(lsn_text(lsn).as_bytes(), lsn.to_string().as_bytes());
         }
     }
 }

@@ -111,7 +111,9 @@ impl MessageEncoder {
         put_bytes(Op::Message.code().as_bytes(), &mut out.bytes);
         out.bytes.push(2);
         put_long(millis(transaction.now_us), &mut out.bytes);
-        self.source.put(&out.stamp, lsn, position.ordinal, &mut out.bytes);
+        let mut writer = out.stage.writer(&mut out.bytes);
+        self.source.put(&out.stamp, lsn, position.ordinal, &mut writer);
+        writer.flush();
         out.bytes.extend_from_slice(self.transaction);
         out.bytes.push(2);
         put_bytes(prefix.as_bytes(), &mut out.bytes);

@@ -36,8 +36,12 @@ mod nested;
 pub mod rule;
 /// The schemas' JSON.
 mod schema;
+/// Values of a few bytes.
+mod short;
 /// The `source` block.
 mod source;
+/// Small values on their way into a batch.
+mod stage;
 /// What a transaction's records have in common.
 mod stamp;
 

@@ -3,8 +3,9 @@
 use crate::lsn::Lsn;
 
 use super::EncoderSettings;
-use super::binary::{put_bits, put_bytes, put_decimal, put_framed, put_long};
-use super::stamp::{Part, Stamp};
+use super::binary::{decimal, long, put_bytes};
+use super::stage::{Short, Writer};
+use super::stamp::Stamp;
 
 /// The block's schema. The types and defaults are those that Debezium's Avro has.
 pub(super) const SCHEMA: &str = concat!(
@@ -62,38 +63,48 @@ impl Source {
         }
     }
 
-    /// Appends the block of one change. `ts_*` are the commit's time.
-    #[inline]
-    pub(super) fn put(&self, stamp: &Stamp, lsn: Lsn, ordinal: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(stamp.part(Part::CommitMillis));
-        out.extend_from_slice(&self.middle);
-        out.push(PRESENT);
-        // `["<end of the commit before>","<LSN>"]`, decimal, as Debezium has it.
-        let _infallible = put_framed(out, |out| {
-            out.extend_from_slice(stamp.part(Part::Sequence));
-            put_decimal(lsn.as_u64(), out);
-            out.extend_from_slice(b"\"]");
-            Ok(())
+    /// Writes the block of one change. `ts_*` are the commit's time.
+    #[inline(always)]
+    pub(super) fn put(&self, stamp: &Stamp, lsn: Lsn, ordinal: u64, writer: &mut Writer<'_>) {
+        writer.bytes(&self.head);
+        writer.short(&stamp.commit_millis);
+        writer.bytes(&self.middle);
+        // `["<end of the commit before>","<LSN>"]`, decimal, as Debezium has it: at most 47 bytes.
+        writer.small(|room| {
+            let [branch, length, sequence @ ..] = room;
+            *branch = PRESENT;
+            let end = stamp.sequence.put(sequence, 0);
+            let end = decimal(lsn.as_u64()).put(sequence, end);
+            let end = CLOSED.put(sequence, end);
+            *length = u8::try_from(end).unwrap_or_default().wrapping_shl(1);
+            end.wrapping_add(2)
         });
-        out.extend_from_slice(stamp.part(Part::CommitMicros));
-        out.extend_from_slice(&self.table);
-        out.extend_from_slice(stamp.part(Part::Xid));
-        out.push(PRESENT);
-        put_bits(lsn.as_u64(), out);
-        out.extend_from_slice(&[NULL, NULL, NULL]); // xmin, origin, origin_lsn
-        out.extend_from_slice(stamp.part(Part::CommitLsn));
-        put_bits(ordinal, out);
+        writer.short(&stamp.commit_micros);
+        writer.bytes(&self.table);
+        writer.small(|room| {
+            let mut end = stamp.xid.put(room, 0);
+            end = BRANCH.put(room, end);
+            end = long(lsn.as_u64().cast_signed()).put(room, end);
+            end = NULLS.put(room, end); // xmin, origin, origin_lsn
+            end = stamp.commit_lsn.put(room, end);
+            long(ordinal.cast_signed()).put(room, end)
+        });
     }
 }
 
-/// Appends `ts_us` and `ts_ns`, both in a union.
-#[inline]
-pub(super) fn put_micros_and_nanos(micros: i64, out: &mut Vec<u8>) {
-    out.push(PRESENT);
-    put_long(micros, out);
-    out.push(PRESENT);
-    put_long(micros.saturating_mul(1000), out);
+/// How `source.sequence` ends.
+const CLOSED: Short<2> = Short::new(*b"\"]");
+const BRANCH: Short<1> = Short::new([PRESENT]);
+const NULLS: Short<3> = Short::new([NULL; 3]);
+
+/// `ts_us` and `ts_ns`, both in a union.
+pub(super) fn micros_and_nanos(micros: i64) -> Short<22> {
+    let mut out = Short::EMPTY;
+    for time in [micros, micros.saturating_mul(1000)] {
+        out.push(&[PRESENT]);
+        out.push(long(time).as_bytes());
+    }
+    out
 }
 
 /// Microseconds to milliseconds, downwards also before 1970.

@@ -2,42 +2,57 @@
 
 use crate::envelope::Transaction;
 
-use super::binary::{put_bits, put_decimal, put_long, put_lsn};
-use super::source::{NULL, PRESENT, millis, put_micros_and_nanos};
+use super::binary::{decimal, long, lsn_text};
+use super::source::{NULL, PRESENT, micros_and_nanos, millis};
+use super::stage::Short;
 
-/// A part of the stamp.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
-    /// `ts_ms` of the source: the commit's time.
-    CommitMillis,
-    /// `["<end of the commit before>","`: how `source.sequence` begins, as Debezium has it.
-    Sequence,
-    /// `ts_us` and `ts_ns` of the source.
-    CommitMicros,
-    /// `txId`.
-    Xid,
-    /// `commit_lsn` of the source.
-    CommitLsn,
-    /// The envelope's `ts_ms`, `ts_us` and `ts_ns`: when the transaction was received.
-    Received,
-    /// A header: the commit LSN, `X/X`.
-    CommitLsnText,
-    /// A header: the xid.
-    XidText,
-    /// A header: the commit's time, in microseconds.
-    MicrosText,
-}
-
-/// How many parts there are.
-const PARTS: usize = 9;
-
-/// The parts of the transaction that was stamped last.
-#[derive(Debug, Default)]
+/// The common parts of the transaction that was stamped last.
+#[derive(Debug)]
 pub(super) struct Stamp {
     of: Option<Transaction>,
-    bytes: Vec<u8>,
-    /// Where each part ends.
-    ends: [usize; PARTS],
+    /// `ts_ms` of the source: the commit's time.
+    pub(super) commit_millis: Short<10>,
+    /// `["<end of the commit before>","`: how `source.sequence` begins, as Debezium has it.
+    pub(super) sequence: Short<32>,
+    /// `ts_us` and `ts_ns` of the source.
+    pub(super) commit_micros: Short<22>,
+    /// `txId`.
+    pub(super) xid: Short<11>,
+    /// `commit_lsn` of the source.
+    pub(super) commit_lsn: Short<10>,
+    /// The envelope's `ts_ms`, `ts_us` and `ts_ns`: when the transaction was received.
+    pub(super) received: Short<33>,
+    /// The texts of headers.
+    pub(super) texts: Texts,
+}
+
+/// The commit's LSN as `X/X`, the xid, and the commit's time in microseconds, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts {
+    pub(super) all: Short<48>,
+    /// Where the first ends.
+    pub(super) commit_lsn: usize,
+    /// Where the second ends.
+    pub(super) xid: usize,
+}
+
+impl Default for Stamp {
+    fn default() -> Self {
+        Stamp {
+            of: None,
+            commit_millis: Short::EMPTY,
+            sequence: Short::EMPTY,
+            commit_micros: Short::EMPTY,
+            xid: Short::EMPTY,
+            commit_lsn: Short::EMPTY,
+            received: Short::EMPTY,
+            texts: Texts {
+                all: Short::EMPTY,
+                commit_lsn: 0,
+                xid: 0,
+            },
+        }
+    }
 }
 
 impl Stamp {
@@ -51,67 +66,50 @@ impl Stamp {
 
     #[inline(never)]
     fn write(&mut self, transaction: &Transaction) {
-        self.of = Some(*transaction);
-        let out = &mut self.bytes;
-        out.clear();
-        let mut ends = self.ends.iter_mut();
-        let mut end = |out: &Vec<u8>| {
-            if let Some(end) = ends.next() {
-                *end = out.len();
-            }
+        *self = Stamp {
+            of: Some(*transaction),
+            commit_millis: long(millis(transaction.commit_time_us)),
+            commit_micros: micros_and_nanos(transaction.commit_time_us),
+            commit_lsn: long(transaction.commit_lsn.as_u64().cast_signed()),
+            ..Stamp::default()
         };
-        put_long(millis(transaction.commit_time_us), out);
-        end(out);
         match transaction.previous_commit_lsn {
             Some(previous) => {
-                out.extend_from_slice(b"[\"");
-                put_decimal(previous.as_u64(), out);
-                out.extend_from_slice(b"\",\"");
+                self.sequence.push(b"[\"");
+                self.sequence.push(decimal(previous.as_u64()).as_bytes());
+                self.sequence.push(b"\",\"");
             }
-            None => out.extend_from_slice(b"[null,\""),
+            None => self.sequence.push(b"[null,\""),
         }
-        end(out);
-        put_micros_and_nanos(transaction.commit_time_us, out);
-        end(out);
         if transaction.xid == 0 {
-            out.push(NULL);
+            self.xid.push(&[NULL]);
         } else {
-            out.push(PRESENT);
-            put_long(transaction.xid.into(), out);
+            self.xid.push(&[PRESENT]);
+            self.xid.push(long(transaction.xid.into()).as_bytes());
         }
-        end(out);
-        put_bits(transaction.commit_lsn.as_u64(), out);
-        end(out);
-        out.push(PRESENT);
-        put_long(millis(transaction.now_us), out);
-        put_micros_and_nanos(transaction.now_us, out);
-        end(out);
-        put_lsn(transaction.commit_lsn, out);
-        end(out);
-        put_decimal(transaction.xid.into(), out);
-        end(out);
+        self.received.push(&[PRESENT]);
+        self.received.push(long(millis(transaction.now_us)).as_bytes());
+        self.received.push(micros_and_nanos(transaction.now_us).as_bytes());
+        self.texts.write(transaction);
+    }
+}
+
+impl Texts {
+    fn write(&mut self, transaction: &Transaction) {
+        let all = &mut self.all;
+        all.push(lsn_text(transaction.commit_lsn).as_bytes());
+        self.commit_lsn = all.as_bytes().len();
+        all.push(decimal(transaction.xid.into()).as_bytes());
+        self.xid = all.as_bytes().len();
         if transaction.commit_time_us < 0 {
-            out.push(b'-');
+            all.push(b"-");
         }
-        put_decimal(transaction.commit_time_us.unsigned_abs(), out);
-        end(out);
+        all.push(decimal(transaction.commit_time_us.unsigned_abs()).as_bytes());
     }
 
-    /// One part's bytes.
-    #[inline]
-    pub(super) fn part(&self, part: Part) -> &[u8] {
-        let (start, end) = match part {
-            Part::CommitMillis => (0, self.ends[0]),
-            Part::Sequence => (self.ends[0], self.ends[1]),
-            Part::CommitMicros => (self.ends[1], self.ends[2]),
-            Part::Xid => (self.ends[2], self.ends[3]),
-            Part::CommitLsn => (self.ends[3], self.ends[4]),
-            Part::Received => (self.ends[4], self.ends[5]),
-            Part::CommitLsnText => (self.ends[5], self.ends[6]),
-            Part::XidText => (self.ends[6], self.ends[7]),
-            Part::MicrosText => (self.ends[7], self.ends[8]),
-        };
-        self.bytes.get(start..end).unwrap_or_default()
+    /// The commit's LSN.
+    pub(super) fn commit_lsn(&self) -> &[u8] {
+        self.all.as_bytes().get(..self.commit_lsn).unwrap_or_default()
     }
 }
 
@@ -139,20 +137,41 @@ mod tests {
         let mut stamp = Stamp::default();
         for _ in 0..2 {
             stamp.set(&one);
-            assert_eq!(stamp.part(Part::CommitLsnText), b"16/B374D848");
-            assert_eq!(stamp.part(Part::XidText), b"731");
-            assert_eq!(stamp.part(Part::MicrosText), b"-1000001");
-            assert_eq!(stamp.part(Part::Sequence), b"[null,\"");
-            assert_eq!(stamp.part(Part::Xid), [PRESENT, 0xb6, 0x0b]);
+            assert_eq!(stamp.texts.commit_lsn(), b"16/B374D848");
+            assert_eq!(stamp.texts.all.as_bytes(), b"16/B374D848731-1000001");
+            assert_eq!((stamp.texts.commit_lsn, stamp.texts.xid), (11, 14));
+            assert_eq!(stamp.sequence.as_bytes(), b"[null,\"");
+            assert_eq!(stamp.xid.as_bytes(), [PRESENT, 0xb6, 0x0b]);
             stamp.set(&two);
-            assert_eq!(stamp.part(Part::CommitLsnText), b"0/17");
-            assert_eq!(stamp.part(Part::Sequence), b"[\"97500059720\",\"");
-            assert_eq!(stamp.part(Part::Xid), [NULL]);
-            assert_eq!(stamp.part(Part::CommitLsn), [0x2e]);
+            assert_eq!(stamp.texts.commit_lsn(), b"0/17");
+            assert_eq!(stamp.sequence.as_bytes(), b"[\"97500059720\",\"");
+            assert_eq!(stamp.xid.as_bytes(), [NULL]);
+            assert_eq!(stamp.commit_lsn.as_bytes(), [0x2e]);
             assert_eq!(
-                stamp.part(Part::Received),
+                stamp.received.as_bytes(),
                 [PRESENT, 0, PRESENT, 10, PRESENT, 0x90, 0x4e]
             );
         }
+    }
+
+    #[test]
+    fn the_longest_parts_have_space() {
+        let transaction = Transaction {
+            xid: u32::MAX,
+            commit_lsn: Lsn::new(u64::MAX),
+            commit_time_us: i64::MIN,
+            now_us: i64::MAX,
+            previous_commit_lsn: Some(Lsn::new(u64::MAX)),
+        };
+        let mut stamp = Stamp::default();
+        stamp.set(&transaction);
+        assert_eq!(
+            stamp.texts.all.as_bytes(),
+            b"FFFFFFFF/FFFFFFFF4294967295-9223372036854775808"
+        );
+        assert_eq!(stamp.sequence.as_bytes(), b"[\"18446744073709551615\",\"");
+        assert_eq!(stamp.xid.as_bytes(), [PRESENT, 0xfe, 0xff, 0xff, 0xff, 0x1f]);
+        assert_eq!(stamp.commit_micros.as_bytes().len(), 22);
+        assert_eq!(stamp.received.as_bytes().len(), 31);
     }
 }

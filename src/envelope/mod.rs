@@ -36,6 +36,18 @@ pub enum Op {
 }
 
 impl Op {
+    /// The code's one byte.
+    pub const fn letter(self) -> u8 {
+        match self {
+            Op::Create => b'c',
+            Op::Update => b'u',
+            Op::Delete => b'd',
+            Op::Read => b'r',
+            Op::Truncate => b't',
+            Op::Message => b'm',
+        }
+    }
+
     /// `c u d r t m`.
     pub const fn code(self) -> &'static str {
         match self {

@@ -132,30 +132,42 @@ pub struct TupleIter<'a> {
     rest: &'a [u8],
 }
 
+/// A value after its length, and what comes after it.
+#[inline]
+fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&length, tail) = bytes.split_first_chunk()?;
+    tail.split_at_checked(usize::try_from(u32::from_be_bytes(length)).ok()?)
+}
+
 impl<'a> Iterator for TupleIter<'a> {
     type Item = Datum<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Datum<'a>> {
-        self.remaining = self.remaining.checked_sub(1)?;
-        // The tuple was walked: none of the `?` below is ever taken.
+        // The tuple was walked: it ends where no column remains, and none of the other `?` is ever taken.
         let (&kind, tail) = self.rest.split_first()?;
-        let datum = match kind {
-            b'n' => Datum::Null,
-            b'u' => Datum::Unchanged,
-            _ => {
-                let (&length, tail) = tail.split_first_chunk()?;
-                let (value, tail) = tail.split_at_checked(usize::try_from(u32::from_be_bytes(length)).ok()?)?;
+        self.remaining = self.remaining.wrapping_sub(1);
+        // Each kind has its own way out, so that whoever asks for it next is already there.
+        match kind {
+            b't' => {
+                let (value, tail) = split_value(tail)?;
                 self.rest = tail;
-                return Some(if kind == b't' {
-                    Datum::Text(value)
-                } else {
-                    Datum::Binary(value)
-                });
+                Some(Datum::Text(value))
             }
-        };
-        self.rest = tail;
-        Some(datum)
+            b'b' => {
+                let (value, tail) = split_value(tail)?;
+                self.rest = tail;
+                Some(Datum::Binary(value))
+            }
+            b'n' => {
+                self.rest = tail;
+                Some(Datum::Null)
+            }
+            _ => {
+                self.rest = tail;
+                Some(Datum::Unchanged)
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

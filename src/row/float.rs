@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use super::ValueError;
+use super::digits::{self, POWERS};
 use super::integer::exact;
 
 /// Reads the text of a `float4`.
@@ -21,10 +22,60 @@ pub fn f32_from_text(text: &[u8]) -> Result<f32, ValueError> {
 /// Reads the text of a `float8`.
 #[inline]
 pub fn f64_from_text(text: &[u8]) -> Result<f64, ValueError> {
+    match short_f64(text) {
+        Some(value) => Ok(value),
+        None => f64_of_any_length(text),
+    }
+}
+
+#[inline(never)]
+fn f64_of_any_length(text: &[u8]) -> Result<f64, ValueError> {
     std::str::from_utf8(text)
         .ok()
         .and_then(|text| text.parse().ok())
         .ok_or(ValueError::Malformed)
+}
+
+/// The most digits whose number is a `float8` whatever they are.
+const SHORT: usize = 15;
+
+/// The powers of ten up to that many digits.
+const EXACT_POWERS: [f64; SHORT + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+];
+
+/// The number of few digits, with a point among them or without. Digits and power of ten are exact, so the one division rounds
+/// correctly. `None`: it takes a closer look.
+#[inline]
+pub fn short_f64(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
+    if digits.len() > SHORT.saturating_add(1) {
+        return None;
+    }
+    let value = match digits.iter().position(|byte| *byte == b'.') {
+        None if digits.len() > SHORT => return None,
+        None => exact_f64(digits::number(digits)?),
+        Some(point) => {
+            let (whole, fraction) = digits.split_at_checked(point)?;
+            let fraction = fraction.get(1..)?;
+            let (power, divisor) = (*POWERS.get(fraction.len())?, *EXACT_POWERS.get(fraction.len())?);
+            let unscaled = digits::number(whole)?
+                .wrapping_mul(power)
+                .wrapping_add(digits::number(fraction)?);
+            exact_f64(unscaled) / divisor
+        }
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// A number below 2^53 as a `float8`, which holds it exactly.
+#[inline]
+fn exact_f64(number: u64) -> f64 {
+    let half = |bits: u64| f64::from(u32::try_from(bits & 0xffff_ffff).unwrap_or_default());
+    half(number.wrapping_shr(32)) * 4_294_967_296.0 + half(number)
 }
 
 /// Reads the binary form of a `float4`. Any NaN becomes the one that the text form gives.
@@ -364,6 +415,12 @@ mod tests {
             let single = f32::from_bits(narrow);
             prop_assume!(!single.is_nan());
             prop_assert_eq!(f32_from_text(printed_single(single).as_bytes()).map(f32::to_bits), Ok(narrow));
+        }
+
+        #[test]
+        fn few_digits_read_as_the_standard_library_reads_them(text in "-?[0-9]{1,15}|-?[0-9]{1,8}\\.[0-9]{1,8}|-?\\.?[0-9]{0,3}\\.?") {
+            let expected = text.parse::<f64>().map(f64::to_bits).map_err(|_| ValueError::Malformed);
+            prop_assert_eq!(f64_from_text(text.as_bytes()).map(f64::to_bits), expected);
         }
 
         #[test]

@@ -24,6 +24,8 @@ pub mod bytea;
 pub mod calendar;
 /// Values of composite types.
 pub mod composite;
+/// Decimal digits, eight at a time.
+mod digits;
 /// `float4`, `float8`.
 pub mod float;
 /// Points, boxes, circles and the like.

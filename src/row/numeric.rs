@@ -8,6 +8,7 @@
 //! base of 10 000, of which the first stands for 10 000^weight.
 
 use super::ValueError;
+use super::digits::{self, POWERS};
 use super::integer::digit;
 
 /// Precision and scale of a column, from its `atttypmod`; `None`: unconstrained.
@@ -155,7 +156,7 @@ fn not_a_number(text: &[u8]) -> bool {
 /// [`ValueError::NotFinite`] for NaN and infinities; [`ValueError::OutOfRange`] for digits beyond the precision or the
 /// scale, which Postgres has rounded away from any value of the column.
 pub fn decimal_from_text(text: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
-    match short(text, precision, scale) {
+    match short_from_text(text, precision, scale) {
         Some(unscaled) => {
             put_shortest(unscaled, out);
             Ok(())
@@ -226,9 +227,9 @@ fn signed(text: &[u8]) -> (bool, &[u8]) {
 const SHORT: usize = 18;
 
 /// The unscaled value of a short number as Postgres prints those of such a column: with all digits of the scale, and no more.
-/// `None`: it takes a closer look.
+/// `None`: it takes the closer look of [`decimal_from_text`].
 #[inline]
-fn short(text: &[u8], precision: u32, scale: u32) -> Option<i64> {
+pub fn short_from_text(text: &[u8], precision: u32, scale: u32) -> Option<i64> {
     let (negative, digits) = signed(text);
     let scale = usize::try_from(scale).ok()?;
     let (whole, fraction) = match scale {
@@ -244,26 +245,41 @@ fn short(text: &[u8], precision: u32, scale: u32) -> Option<i64> {
     if whole.is_empty() || count > SHORT || u32::try_from(significant).ok()? > precision {
         return None;
     }
-    let mut value = 0i64;
-    let mut plain = true;
-    for byte in whole.iter().chain(fraction) {
-        let digit = byte.wrapping_sub(b'0');
-        plain &= digit <= 9;
-        value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
+    let mut value = digits::number(whole)?;
+    if scale > 0 {
+        value = value
+            .wrapping_mul(*POWERS.get(scale)?)
+            .wrapping_add(digits::number(fraction)?);
     }
-    let value = if negative { value.wrapping_neg() } else { value };
-    plain.then_some(value)
+    Some(with_sign(value, negative))
 }
 
 /// Appends the two's complement in as few bytes as hold it.
 #[inline]
 fn put_shortest(value: i64, out: &mut Vec<u8>) {
+    let (bytes, length) = shortest(value);
+    let end = out.len().saturating_add(length.into());
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
+}
+
+/// The two's complement in as few bytes as hold it, and how many these are; what stands after them is nothing.
+#[inline]
+pub fn shortest(value: i64) -> ([u8; 8], u8) {
     // Leading bits that say no more than the sign.
     let redundant = (value ^ value.wrapping_shr(63)).leading_zeros().saturating_sub(1) & !7;
-    let length = out.len().saturating_add(8);
-    out.extend_from_slice(&value.wrapping_shl(redundant).to_be_bytes());
-    let excess = usize::try_from(redundant.wrapping_shr(3)).unwrap_or_default();
-    out.truncate(length.saturating_sub(excess));
+    let length = 8u32.wrapping_sub(redundant.wrapping_shr(3));
+    (
+        value.wrapping_shl(redundant).to_be_bytes(),
+        u8::try_from(length).unwrap_or_default(),
+    )
+}
+
+/// A number of at most [`SHORT`] digits, or its negative.
+#[inline]
+fn with_sign(magnitude: u64, negative: bool) -> i64 {
+    let value = magnitude.cast_signed();
+    if negative { value.wrapping_neg() } else { value }
 }
 
 /// Appends the unscaled value at this scale of a number of any length in text, as Postgres prints it.
@@ -473,11 +489,70 @@ pub fn text_from_binary(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueErro
     })
 }
 
+/// The unscaled value of a short number as Postgres sends those of such a column: with the column's scale. `None`: it takes the
+/// closer look of [`decimal_from_binary`].
+#[inline]
+pub fn short_from_binary(bytes: &[u8], precision: u32, scale: u32) -> Option<i64> {
+    let (words, []) = bytes.as_chunks::<2>() else {
+        return None;
+    };
+    let [count, weight, sign, own_scale, groups @ ..] = words else {
+        return None;
+    };
+    let negative = match u16::from_be_bytes(*sign) {
+        0x0000 => false,
+        0x4000 => true,
+        _ => return None,
+    };
+    // Four groups of four digits fit.
+    if groups.len() > 4
+        || usize::from(u16::from_be_bytes(*count)) != groups.len()
+        || u32::from(u16::from_be_bytes(*own_scale)) != scale
+    {
+        return None;
+    }
+    let mut value = 0u64;
+    for group in groups {
+        let group = u16::from_be_bytes(*group);
+        if group >= 10_000 {
+            return None;
+        }
+        value = value.wrapping_mul(10_000).wrapping_add(group.into());
+    }
+    // The power of ten that the last group stands for, and with the scale, that which the whole is to be multiplied with.
+    let after_first = i32::try_from(groups.len()).ok()?.wrapping_sub(1);
+    let power = i32::from(i16::from_be_bytes(*weight))
+        .wrapping_sub(after_first)
+        .wrapping_mul(4)
+        .wrapping_add(i32::try_from(scale).ok()?);
+    let factor = *POWERS.get(usize::try_from(power.unsigned_abs()).ok()?)?;
+    let value = if power >= 0 {
+        value.checked_mul(factor)?
+    } else if value.checked_rem(factor)? == 0 {
+        value.checked_div(factor)?
+    } else {
+        return None;
+    };
+    let bound = usize::try_from(precision).ok()?.min(SHORT);
+    (value < *POWERS.get(bound)?).then_some(with_sign(value, negative))
+}
+
 /// Appends the unscaled value at this scale of a binary numeric.
 ///
 /// # Errors
 /// Those of [`decimal_from_text`].
 pub fn decimal_from_binary(bytes: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    match short_from_binary(bytes, precision, scale) {
+        Some(unscaled) => {
+            put_shortest(unscaled, out);
+            Ok(())
+        }
+        None => binary_decimal_of_any_length(bytes, precision, scale, out),
+    }
+}
+
+#[inline(never)]
+fn binary_decimal_of_any_length(bytes: &[u8], precision: u32, scale: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let number = Binary::read(bytes)?.map_err(|_| ValueError::NotFinite)?;
     let mut magnitude = Magnitude::Small(0);
     let mut pending = Pending::default();
@@ -603,6 +678,28 @@ mod tests {
             let mut expected = Vec::new();
             let result = decimal_of_any_length(text.as_bytes(), precision, scale, &mut expected).map(|()| expected);
             prop_assert_eq!(from_text(&text, precision, scale), result);
+        }
+
+        #[test]
+        fn a_short_binary_decimal_is_read_as_one_of_any_length_is(
+            groups in proptest::collection::vec(0u16..10_010, 0..6),
+            weight in -6i16..6,
+            sign in proptest::sample::select(vec![0u16, 0x4000, 0xC000, 1]),
+            own_scale in 0u16..12,
+            precision in 1u32..25,
+            scale in 0u32..12,
+            zeros in 0usize..3,
+        ) {
+            let mut groups = groups;
+            let kept = groups.len().saturating_sub(zeros);
+            groups.iter_mut().skip(kept).for_each(|group| *group -= *group % 100);
+            let head = [groups.len() as u16, weight.cast_unsigned(), sign, own_scale];
+            let bytes: Vec<u8> = head.iter().chain(&groups).flat_map(|word| word.to_be_bytes()).collect();
+            for scale in [scale, own_scale.into()] {
+                let mut expected = Vec::new();
+                let result = binary_decimal_of_any_length(&bytes, precision, scale, &mut expected).map(|()| expected);
+                prop_assert_eq!(from_binary(&bytes, precision, scale), result);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! are marked `BC`: 1 BC is year 0. The infinities are the extremes of the integer: no finite value may land there.
 
 use super::ValueError;
+use super::digits::{POWERS, eight, four_pairs, number};
 use super::integer::{exact, i32_from_binary, i64_from_binary};
 
 /// From 1970-01-01 to 2000-01-01, Postgres's epoch.
@@ -12,18 +13,6 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 /// From 1970-01-01 to 2000-01-01 in microseconds.
 pub const EPOCH_MICROS: i64 = 10_957 * MICROS_PER_DAY;
-
-/// Numbers of two digits each; `None` where a byte is no digit.
-#[inline]
-fn pairs<const N: usize>(digits: [[u8; 2]; N]) -> Option<[i64; N]> {
-    let mut plain = true;
-    let values = digits.map(|[a, b]| {
-        let (a, b) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
-        plain &= a <= 9 && b <= 9;
-        i64::from(a.wrapping_mul(10).wrapping_add(b))
-    });
-    plain.then_some(values)
-}
 
 /// Text being read from its front.
 struct Reader<'a> {
@@ -40,8 +29,12 @@ impl<'a> Reader<'a> {
     fn two_digits(&mut self) -> Result<i64, ValueError> {
         let (digits, rest) = self.rest.split_first_chunk::<2>().ok_or(ValueError::Malformed)?;
         self.rest = rest;
-        let [value] = pairs([*digits]).ok_or(ValueError::Malformed)?;
-        Ok(value)
+        let [a, b] = digits.map(|byte| byte.wrapping_sub(b'0'));
+        if a <= 9 && b <= 9 {
+            Ok(a.wrapping_mul(10).wrapping_add(b).into())
+        } else {
+            Err(ValueError::Malformed)
+        }
     }
 
     #[inline]
@@ -69,7 +62,7 @@ impl<'a> Reader<'a> {
     fn date(&mut self) -> Result<(i64, i64, i64), ValueError> {
         // Of four digits nearly always.
         if let Some((&[a, b, c, d, b'-', e, f, b'-', g, h], rest)) = self.rest.split_first_chunk::<10>()
-            && let Some([century, year, month, day]) = pairs([[a, b], [c, d], [e, f], [g, h]])
+            && let Some([century, year, month, day]) = four_pairs([a, b, c, d, e, f, g, h])
         {
             self.rest = rest;
             return Ok((century.wrapping_mul(100).wrapping_add(year), month, day));
@@ -109,16 +102,13 @@ impl<'a> Reader<'a> {
         let Some((&[a, b, b':', c, d, b':', e, f], rest)) = self.rest.split_first_chunk::<8>() else {
             return Err(ValueError::Malformed);
         };
-        let [hour, minute, second] = pairs([[a, b], [c, d], [e, f]]).ok_or(ValueError::Malformed)?;
+        let [hour, minute, second, _] = four_pairs([a, b, c, d, e, f, b'0', b'0']).ok_or(ValueError::Malformed)?;
         self.rest = rest;
         let mut micros = 0i64;
         if let Some((&[b'.', a, b, c, d, e, f], rest)) = self.rest.split_first_chunk::<7>()
-            && let Some([high, middle, low]) = pairs([[a, b], [c, d], [e, f]])
+            && let Some(six) = eight([b'0', b'0', a, b, c, d, e, f])
         {
-            micros = high
-                .wrapping_mul(10_000)
-                .wrapping_add(middle.wrapping_mul(100))
-                .wrapping_add(low);
+            micros = six.cast_signed();
             self.rest = rest;
             if rest.first().is_some_and(u8::is_ascii_digit) {
                 return Err(ValueError::Malformed);
@@ -162,6 +152,13 @@ impl<'a> Reader<'a> {
     /// `±HH[:MM[:SS]]` in seconds east of UTC.
     #[inline]
     fn offset(&mut self) -> Result<i64, ValueError> {
+        // Our sessions are in UTC.
+        if let Some(rest) = self.rest.strip_prefix(b"+00")
+            && rest.first() != Some(&b':')
+        {
+            self.rest = rest;
+            return Ok(0);
+        }
         let negative = match self.take(b'-') {
             true => true,
             false => {
@@ -190,36 +187,43 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Cycles of 400 years before the year 0, more than seven digits of years are.
+const CYCLES_BEFORE: i64 = 25_000;
+
 /// Days since 1970-01-01 of a day of the proleptic Gregorian calendar.
 ///
-/// Years are counted from March, so that the leap day is the last of its year, and in cycles of 400 years of 146 097
-/// days.
-#[inline]
+/// Years are counted from March, so that the leap day is the last of its year, and from the start of a cycle of 400 years of
+/// 146 097 days before any year that is read, so that they are positive.
+#[inline(always)]
 fn days_from_civil(year: i64, month: i64, day: i64, bc: bool) -> Result<i64, ValueError> {
     if (bc && year == 0) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return Err(ValueError::Malformed);
     }
     let year = if bc { 1i64.wrapping_sub(year) } else { year };
-    let from_march = if month > 2 { year } else { year.wrapping_sub(1) };
-    let cycle = from_march.div_euclid(400);
-    let year_of_cycle = from_march.rem_euclid(400);
-    let month_from_march = month.wrapping_add(9).wrapping_rem(12);
+    let (from_march, month_from_march) = if month > 2 {
+        (year, month.wrapping_sub(3))
+    } else {
+        (year.wrapping_sub(1), month.wrapping_add(9))
+    };
+    let years = from_march.wrapping_add(CYCLES_BEFORE.wrapping_mul(400)).cast_unsigned();
+    let centuries = years.wrapping_div(100);
+    let leap_days = years
+        .wrapping_div(4)
+        .wrapping_sub(centuries)
+        .wrapping_add(centuries.wrapping_div(4));
     let day_of_year = month_from_march
         .wrapping_mul(153)
         .wrapping_add(2)
         .wrapping_div(5)
         .wrapping_add(day)
         .wrapping_sub(1);
-    let day_of_cycle = year_of_cycle
-        .wrapping_mul(365)
-        .wrapping_add(year_of_cycle.wrapping_div(4))
-        .wrapping_sub(year_of_cycle.wrapping_div(100))
-        .wrapping_add(day_of_year);
     // 719 468 days lie between 0000-03-01 and 1970-01-01.
-    Ok(cycle
-        .wrapping_mul(146_097)
-        .wrapping_add(day_of_cycle)
-        .wrapping_sub(719_468))
+    Ok(years
+        .wrapping_mul(365)
+        .wrapping_add(leap_days)
+        .cast_signed()
+        .wrapping_add(day_of_year)
+        .wrapping_sub(CYCLES_BEFORE.wrapping_mul(146_097).wrapping_add(719_468)))
 }
 
 /// Reads the text of a `date`: days since 1970-01-01, `i32::MAX` and `i32::MIN` for the infinities.
@@ -290,8 +294,59 @@ pub fn timestamptz_from_text(text: &[u8]) -> Result<i64, ValueError> {
     timestamp(text, true)
 }
 
-#[inline]
 fn timestamp(text: &[u8], zoned: bool) -> Result<i64, ValueError> {
+    match short_timestamp(text, zoned) {
+        Some(micros) => Ok(micros),
+        None => timestamp_of_any_form(text, zoned),
+    }
+}
+
+/// A timestamp from the year 0 to 9999, in UTC if it is `zoned`; `None`: it takes a closer look.
+#[inline]
+pub fn short_timestamp(text: &[u8], zoned: bool) -> Option<i64> {
+    let text = if zoned { text.strip_suffix(b"+00")? } else { text };
+    let (date, rest) = text.split_first_chunk::<10>()?;
+    let days = short_date(date)?;
+    let (&[b' ', a, b, b':', c, d, b':', e, f], fraction) = rest.split_first_chunk::<9>()? else {
+        return None;
+    };
+    let [hour, minute, second, _] = four_pairs([a, b, c, d, e, f, b'0', b'0'])?;
+    let micros = match fraction {
+        [] => 0,
+        [b'.', a, b, c, d, e, f] => eight([b'0', b'0', *a, *b, *c, *d, *e, *f])?,
+        [b'.', digits @ ..] if digits.len() < 6 => {
+            let missing = 6usize.wrapping_sub(digits.len());
+            number(digits)?.wrapping_mul(*POWERS.get(missing)?)
+        }
+        _ => return None,
+    };
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = days
+        .wrapping_mul(86_400)
+        .wrapping_add(hour.wrapping_mul(3_600))
+        .wrapping_add(minute.wrapping_mul(60))
+        .wrapping_add(second);
+    Some(
+        seconds
+            .wrapping_mul(MICROS_PER_SECOND)
+            .wrapping_add(micros.cast_signed()),
+    )
+}
+
+/// The day of a date of a year from 0 to 9999; `None`: it takes a closer look.
+#[inline]
+pub fn short_date(text: &[u8; 10]) -> Option<i64> {
+    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text else {
+        return None;
+    };
+    let [century, year, month, day] = four_pairs([a, b, c, d, e, f, g, h])?;
+    days_from_civil(century.wrapping_mul(100).wrapping_add(year), month, day, false).ok()
+}
+
+#[inline(never)]
+fn timestamp_of_any_form(text: &[u8], zoned: bool) -> Result<i64, ValueError> {
     match text {
         b"infinity" => return Ok(i64::MAX),
         b"-infinity" => return Ok(i64::MIN),
@@ -619,6 +674,22 @@ mod tests {
             days += day - 1;
             let text = format!("{year:04}-{month:02}-{day:02}");
             prop_assert_eq!(date_from_text(text.as_bytes()).map(i64::from), Ok(days));
+        }
+
+        #[test]
+        fn an_ordinary_timestamp_is_read_as_one_of_any_form_is(
+            text in "[0-9]{4}-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,7})?(\\+00)?( BC)?",
+            place in 0usize..40,
+            byte in 0x20u8..0x7f,
+        ) {
+            let mut broken = text.clone().into_bytes();
+            if let Some(place) = broken.get_mut(place) {
+                *place = byte;
+            }
+            for text in [text.as_bytes(), &broken] {
+                prop_assert_eq!(timestamptz_from_text(text), timestamp_of_any_form(text, true));
+                prop_assert_eq!(timestamp_from_text(text), timestamp_of_any_form(text, false));
+            }
         }
 
         #[test]

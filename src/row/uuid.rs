@@ -1,7 +1,6 @@
 //! UUIDs.
 
 use super::ValueError;
-use super::integer::exact;
 
 /// Checks the text form: 32 lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 #[inline]
@@ -24,29 +23,48 @@ pub fn check_text(text: &[u8]) -> Result<&[u8; 36], ValueError> {
 /// The text of the binary form, 16 bytes.
 #[inline]
 pub fn text_from_binary(bytes: &[u8]) -> Result<[u8; 36], ValueError> {
-    let bytes: [u8; 16] = exact(bytes)?;
-    let mut digits = [0u8; 32];
-    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
-        *pair = [digit(byte.wrapping_shr(4)), digit(byte & 0xf)];
-    }
+    let (words, []) = bytes.as_chunks::<4>() else {
+        return Err(ValueError::Malformed);
+    };
+    let [first, second, third, fourth] = words else {
+        return Err(ValueError::Malformed);
+    };
+    let digits = |word: &[u8; 4]| hexadecimal_digits(u32::from_be_bytes(*word).into(), b'a').to_be_bytes();
+    let [a, b, c, d, e, f, g, h] = digits(first);
+    let [i, j, k, l, m, n, o, p] = digits(second);
+    let [q, r, s, t, u, v, w, x] = digits(third);
     let mut text = [b'-'; 36];
-    for (place, group) in [
-        (0..8, 0..8),
-        (9..13, 8..12),
-        (14..18, 12..16),
-        (19..23, 16..20),
-        (24..36, 20..32),
-    ] {
-        if let (Some(place), Some(group)) = (text.get_mut(place), digits.get(group)) {
-            place.copy_from_slice(group);
+    let (front, back) = (
+        [
+            a, b, c, d, e, f, g, h, b'-', i, j, k, l, b'-', m, n, o, p, b'-', q, r, s, t, b'-',
+        ],
+        [u, v, w, x],
+    );
+    let rest = digits(fourth);
+    if let Some((place, tail)) = text.split_first_chunk_mut() {
+        *place = front;
+        if let Some((place, tail)) = tail.split_first_chunk_mut() {
+            *place = back;
+            if let Some(place) = tail.first_chunk_mut() {
+                *place = rest;
+            }
         }
     }
     Ok(text)
 }
 
+/// The eight digits of a number of 32 bits, the last of them in the lowest byte. `ten`: the letter of that digit.
 #[inline]
-fn digit(nibble: u8) -> u8 {
-    nibble.wrapping_add(if nibble < 10 { b'0' } else { b'a'.wrapping_sub(10) })
+pub fn hexadecimal_digits(value: u64, ten: u8) -> u64 {
+    let halves = (value | value.wrapping_shl(16)) & 0x0000_ffff_0000_ffff;
+    let bytes = (halves | halves.wrapping_shl(8)) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = (bytes | bytes.wrapping_shl(4)) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Adding 6 carries into the high half from 10 on.
+    let letters = nibbles.wrapping_add(0x0606_0606_0606_0606).wrapping_shr(4) & 0x0101_0101_0101_0101;
+    let gap = u64::from(ten.wrapping_sub(b'0').wrapping_sub(10));
+    nibbles
+        .wrapping_add(0x3030_3030_3030_3030)
+        .wrapping_add(letters.wrapping_mul(gap))
 }
 
 #[cfg(test)]
