@@ -39,6 +39,8 @@ pub mod progress;
 /// 10. Where the published changes end, as it is recorded in Kafka; what to make of it at a start. *Pure.*
 pub mod recovery;
 
+mod failpoint;
+
 /// Wiring, retry, states, drain.
 pub mod pipeline;
 

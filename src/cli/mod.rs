@@ -31,6 +31,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::glob::TablePattern;
 use crate::config::{Loaded, ProcessEnvironment, parse_duration};
+use crate::lsn::Lsn;
 
 /// Streams the committed changes of a PostgreSQL database to Kafka as Avro, one topic a table.
 #[derive(Debug, Parser)]
@@ -55,6 +56,9 @@ enum Command {
     Run {
         #[command(flatten)]
         file: ConfigFile,
+        /// Go on in spite of a gap in the changes, by the LSN where it begins, as the refusal names it.
+        #[arg(long, value_name = "LSN")]
+        accept_gap: Option<Lsn>,
     },
     /// Look at everything that `run` needs, and say what is wrong and how to mend it. Changes nothing.
     #[command(
@@ -236,7 +240,9 @@ fn run_with(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: Command) -> Exit {
     match command {
-        Command::Run { file } => with_configuration(&file, |loaded| on_runtime(run::run(loaded))),
+        Command::Run { file, accept_gap } => {
+            with_configuration(&file, |loaded| on_runtime(run::run(loaded, accept_gap)))
+        }
         Command::Check { file, json } => with_configuration(&file, |loaded| on_runtime(check::check(loaded, json))),
         Command::Demo(args) => on_runtime(demo::demo(args)),
         Command::Tail { file, args } => with_configuration(&file, |loaded| on_runtime(tail::tail(loaded, args))),
@@ -374,7 +380,8 @@ mod tests {
         assert!(matches!(
             cli.command,
             Command::Run {
-                file: ConfigFile { path: None }
+                file: ConfigFile { path: None },
+                accept_gap: None,
             }
         ));
     }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use super::{Exit, logs, output, signals};
 use crate::config::Loaded;
+use crate::lsn::Lsn;
 use crate::pipeline::{self, PipelineError};
 use crate::telemetry::http::{self, HttpError, HttpServer};
 use crate::telemetry::metrics::MetricsError;
 use crate::telemetry::{Metrics, REVISION, Status, VERSION};
 
 /// Streams until told to stop.
-pub(super) async fn run(loaded: Loaded) -> Exit {
+pub(super) async fn run(loaded: Loaded, accept_gap: Option<Lsn>) -> Exit {
     if let Err(exit) = logs::start(&loaded) {
         return exit;
     }
-    match stream(&loaded).await {
+    match stream(&loaded, accept_gap).await {
         Ok(()) => Exit::Stopped,
         Err(error) => {
             // The last line says why, and what to do.
@@ -50,7 +51,7 @@ impl RunError {
     }
 }
 
-async fn stream(loaded: &Loaded) -> Result<(), RunError> {
+async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>) -> Result<(), RunError> {
     let config = &loaded.config;
     let shutdown = signals::drain_on_signals().map_err(RunError::Signals)?;
     let status = Arc::new(Status::new(
@@ -73,5 +74,5 @@ async fn stream(loaded: &Loaded) -> Result<(), RunError> {
         http = %server.address(),
         "walferry starts"
     );
-    Ok(pipeline::run(config, &status, &metrics, shutdown).await?)
+    Ok(pipeline::run(config, accept_gap, &status, &metrics, shutdown).await?)
 }

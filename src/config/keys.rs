@@ -316,6 +316,31 @@ pub const KEYS: &[Key] = &[
         "Bytes handed to Kafka and not yet confirmed, at which reading from Postgres stops. It bounds the memory.",
     ),
     key(
+        "delivery.guarantee",
+        Kind::Choice(&["at-least-once", "exactly-once"]),
+        "at-least-once",
+        "at-least-once: a change may come twice after a crash, with the same position. exactly-once: changes and their position are \
+         committed together in Kafka transactions, and readers with isolation.level = read_committed see each change once.",
+    ),
+    key(
+        "delivery.commit_interval",
+        Kind::Duration(millis(1), seconds(60)),
+        "200ms",
+        "exactly-once: how long a Kafka transaction stays open at most, if the Postgres transaction in it ends by then.",
+    ),
+    key(
+        "delivery.max_transaction_changes",
+        Kind::Integer(1, 1_000_000_000),
+        "500000",
+        "exactly-once: a Postgres transaction with more changes than that is split over several Kafka transactions.",
+    ),
+    key(
+        "delivery.state_topic",
+        Kind::Text,
+        "walferry.state",
+        "The topic where the published position is recorded, compacted and of one partition. Pipelines share it.",
+    ),
+    key(
         "delivery.on_bad_row",
         Kind::Choice(&["stop", "dead-letter"]),
         "stop",

@@ -186,10 +186,27 @@ pub enum Truncate {
 pub struct Delivery {
     /// Bytes handed to Kafka and not yet confirmed, at which reading stops.
     pub max_in_flight: u64,
+    /// How often a change may come.
+    pub guarantee: Guarantee,
+    /// How long a Kafka transaction stays open.
+    pub commit_interval: Duration,
+    /// How many changes a Kafka transaction holds at most.
+    pub max_transaction_changes: u64,
+    /// The topic of positions.
+    pub state_topic: String,
     /// What becomes of a row that cannot be published.
     pub on_bad_row: OnBadRow,
     /// The topic of dead letters, with the pipeline's name in its place.
     pub dead_letter_topic: String,
+}
+
+/// How often a change may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Twice, after a crash.
+    AtLeastOnce,
+    /// Once, to readers of what is committed.
+    ExactlyOnce,
 }
 
 /// What becomes of a row that cannot be published.

@@ -106,6 +106,10 @@ fn a_name_is_enough() {
             },
             delivery: Delivery {
                 max_in_flight: 67_108_864,
+                guarantee: Guarantee::AtLeastOnce,
+                commit_interval: Duration::from_millis(200),
+                max_transaction_changes: 500_000,
+                state_topic: "walferry.state".to_owned(),
                 on_bad_row: OnBadRow::Stop,
                 dead_letter_topic: "Web-Shop.dead-letter".to_owned(),
             },
@@ -150,7 +154,8 @@ fn every_key_is_read() {
          [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
          partitions = 12\nreplication_factor = 3\ntopic_config = {{ \"cleanup.policy\" = \"compact\" }}\n\
          properties = {{ \"linger.ms\" = 5, \"socket.keepalive.enable\" = true }}\ntombstones = false\ntruncate = \"skip\"\n\
-         [delivery]\nmax_in_flight = \"1GiB\"\non_bad_row = \"dead-letter\"\ndead_letter_topic = \"lost.{{name}}\"\n\
+         [delivery]\nmax_in_flight = \"1GiB\"\nguarantee = \"exactly-once\"\ncommit_interval = \"1s\"\nmax_transaction_changes = 1000\n\
+         state_topic = \"positions\"\non_bad_row = \"dead-letter\"\ndead_letter_topic = \"lost.{{name}}\"\n\
          [schema_registry]\nurl = \"http://r1:8081/, https://r2\"\nusername = \"ru\"\npassword = \"rp\"\nssl_ca = \"/rca.pem\"\n\
          subject = \"record-name\"\nregister = true\non_incompatible = \"register\"\n\
          [avro]\nenvelope = \"row\"\ntypes = \"debezium\"\nnullability = \"catalog\"\ncolumns = {{ \"a.b.c\" = {{ exclude = true }} }}\n[http]\nlisten = \"[::1]:9\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\n"
@@ -198,6 +203,10 @@ fn every_key_is_read() {
             },
             delivery: Delivery {
                 max_in_flight: 1 << 30,
+                guarantee: Guarantee::ExactlyOnce,
+                commit_interval: Duration::from_secs(1),
+                max_transaction_changes: 1_000,
+                state_topic: "positions".to_owned(),
                 on_bad_row: OnBadRow::DeadLetter,
                 dead_letter_topic: "lost.shop".to_owned(),
             },
@@ -383,11 +392,7 @@ fn a_fault_of_the_environment_names_the_variable() {
 
 #[test]
 fn a_key_of_a_feature_that_is_not_there_is_unknown() {
-    for text in [
-        "[replication]\nstreaming = \"auto\"",
-        "[replication]\nspool_dir = \"\"",
-        "[delivery]\nguarantee = \"exactly-once\"",
-    ] {
+    for text in ["[replication]\nstreaming = \"auto\"", "[replication]\nspool_dir = \"\""] {
         assert!(
             only_fault(&format!("name = \"shop\"\n{text}")).contains("unknown key"),
             "{text}"

@@ -33,6 +33,8 @@ pub trait DeliveryObserver: Send + Sync {
     fn brokers_up(&self);
     /// The producer cannot go on: a new one is needed.
     fn fatal(&self, reason: &str);
+    /// Taking over the transactional id failed and is going to be tried again.
+    fn fence_retry(&self, error: &KafkaError);
     /// Looking for the topic, or creating it, failed and is going to be tried again.
     fn topic_retry(&self, topic: &str, error: &KafkaError);
 }

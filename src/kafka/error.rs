@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rdkafka::error::RDKafkaErrorCode;
 
+use super::transaction;
 use crate::progress::Ticket;
 
 /// A failure that is not of one record.
@@ -104,6 +105,51 @@ pub enum KafkaError {
         /// What librdkafka says.
         reason: String,
     },
+    /// A topic for positions from which they would expire.
+    #[error("topic {topic} is not compacted, and a position in it would expire")]
+    NotCompacted {
+        /// The topic.
+        topic: String,
+    },
+    /// A record that is not one of a table's was not taken.
+    #[error("kafka did not take a record for topic {topic}: {reason}")]
+    Delivery {
+        /// The topic.
+        topic: String,
+        /// Why.
+        reason: String,
+        /// Whether it may be taken later.
+        passing: bool,
+    },
+    /// The recorded position does not show.
+    #[error("the position in topic {topic} cannot be read yet: {reason}")]
+    Position {
+        /// The topic.
+        topic: String,
+        /// Why.
+        reason: String,
+    },
+    /// Another producer has the transactional id now, or Kafka has given up on this one's transaction.
+    #[error(
+        "another producer has taken over transactional id {id:?}, or kafka has aborted a transaction of it that was open for too long"
+    )]
+    Fenced {
+        /// The id.
+        id: String,
+    },
+    /// A transaction cannot go on.
+    #[error("a kafka transaction failed while {doing}: {reason} ({code:?})")]
+    Transaction {
+        /// Which step.
+        doing: &'static str,
+        /// What librdkafka says.
+        reason: String,
+        /// Its code.
+        code: RDKafkaErrorCode,
+    },
+    /// A record needs a producer of another shape, which cannot take over in the middle of a transaction.
+    #[error("records are larger, or batches must be smaller, than this producer was made for; another takes over")]
+    Shape,
     /// A topic could not be read, or what was done of it not be committed.
     #[error("topic {topic} cannot be read: {reason}")]
     Reading {
@@ -158,8 +204,15 @@ impl KafkaError {
     /// Whether the same may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            KafkaError::Metadata { .. } | KafkaError::TopicHidden { .. } | KafkaError::Description { .. } => true,
+            KafkaError::Metadata { .. }
+            | KafkaError::TopicHidden { .. }
+            | KafkaError::Description { .. }
+            | KafkaError::Position { .. }
+            | KafkaError::Fenced { .. }
+            | KafkaError::Shape => true,
             KafkaError::TopicCreation { code, .. } => !is_definite(*code),
+            KafkaError::Transaction { code, .. } => !transaction::is_definite(*code),
+            KafkaError::Delivery { passing, .. } => *passing,
             _ => false,
         }
     }
@@ -186,6 +239,24 @@ impl KafkaError {
             KafkaError::Compacted { .. } => {
                 "Set its cleanup.policy to delete, or choose another delivery.dead_letter_topic."
             }
+            KafkaError::NotCompacted { .. } => {
+                "Set its cleanup.policy to compact, or choose another delivery.state_topic."
+            }
+            KafkaError::Delivery { .. } => "Grant this user WRITE on the topic.",
+            KafkaError::Position { .. } => "Check that the brokers answer, and grant this user READ on the topic.",
+            KafkaError::Fenced { .. } => {
+                "If two pipelines have the same name, rename one. If they are a pair, nothing is to be done: the slot decides which \
+                 of them streams."
+            }
+            KafkaError::Transaction { code, .. } => match code {
+                TransactionalIdAuthorizationFailed => {
+                    "Grant this user WRITE and DESCRIBE on the transactional id, which is the pipeline's name."
+                }
+                InvalidTransactionTimeout => {
+                    "Set transaction.timeout.ms in kafka.properties to at most the brokers' transaction.max.timeout.ms."
+                }
+                _ => return None,
+            },
             KafkaError::Reading { .. } => {
                 "Check that the brokers answer, and grant this user READ on the topic and on the consumer group <name>.replay."
             }

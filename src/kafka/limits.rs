@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::properties::Shape;
+
 /// Kafka's default of `message.max.bytes`, where nobody may see what is configured.
 const DEFAULT_MESSAGE_BYTES: u64 = 1_048_588;
 /// Kafka's default of `socket.request.max.bytes`, likewise.
@@ -48,10 +50,11 @@ pub(super) fn largest(configured: Configured, user: Option<u64>, refused: Option
         .min(LARGEST)
 }
 
-/// What brokers refused as too large. It outlives the producers that heard of it.
+/// What brokers refused as too large, and what was larger than a producer takes. It outlives the producers that heard of it.
 #[derive(Debug, Default)]
 pub struct Refusals {
     producers: AtomicU64,
+    shape: Mutex<Option<Shape>>,
     topics: Mutex<HashMap<String, Refusal>>,
 }
 
@@ -74,6 +77,16 @@ impl Refusals {
         let producer = self.producers.fetch_add(1, Ordering::Relaxed) + 1;
         let alone = self.lock().values().any(|refusal| refusal.times >= ENOUGH);
         (producer, alone)
+    }
+
+    /// The shape that the next producer begins with, if one was wished for.
+    pub(super) fn wished(&self) -> Option<Shape> {
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next producer is to have this shape: the present one cannot be exchanged in the middle of a transaction.
+    pub(super) fn wish(&self, shape: Shape) {
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = Some(shape);
     }
 
     /// A record of this size was refused to this producer.

@@ -18,11 +18,14 @@ mod limits;
 mod offsets;
 mod properties;
 mod reader;
+mod receipt;
 mod running;
 mod size;
+mod state;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,8 +46,10 @@ pub use properties::refused_property;
 pub use reader::{StoredRecord, TopicReader};
 use running::{Running, fatal_reason};
 pub use size::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
+pub use state::StateTopic;
 pub use topics::TopicUse;
 use topics::Topics;
+use transaction::Transactions;
 
 /// How to reach the cluster, and what to make of it.
 #[derive(Clone)]
@@ -65,6 +70,15 @@ pub struct KafkaSettings {
     pub topic_config: BTreeMap<String, String>,
     /// Bytes handed over and not yet confirmed above which there is no capacity.
     pub max_in_flight: u64,
+    /// Every record is part of a transaction of this id; without one there are no transactions.
+    pub transactional_id: Option<String>,
+}
+
+impl KafkaSettings {
+    /// How long a transaction may be open before Kafka aborts it.
+    pub fn transaction_timeout(&self) -> Duration {
+        properties::transaction_timeout(self)
+    }
 }
 
 impl fmt::Debug for KafkaSettings {
@@ -79,6 +93,7 @@ impl fmt::Debug for KafkaSettings {
             .field("replication_factor", &self.replication_factor)
             .field("topic_config", &self.topic_config)
             .field("max_in_flight", &self.max_in_flight)
+            .field("transactional_id", &self.transactional_id)
             .finish()
     }
 }
@@ -139,6 +154,7 @@ pub struct Producer {
     number: u64,
     alone: bool,
     topics: Topics,
+    transactions: Option<Transactions>,
     /// Replaced, while nothing is in flight, by one that takes larger records or makes smaller batches.
     running: RwLock<Arc<Running>>,
 }
@@ -176,7 +192,7 @@ impl Producer {
             );
         }
         let topics = Topics::new(settings)?;
-        let shape = Shape::first(settings, alone);
+        let shape = Shape::first(settings, alone).or_wished(refusals.wished());
         let context = Context::new(
             observer.clone(),
             settings.max_in_flight,
@@ -192,6 +208,7 @@ impl Producer {
             number,
             alone,
             topics,
+            transactions: settings.transactional_id.clone().map(Transactions::new),
             running: RwLock::new(Arc::new(running)),
         })
     }
@@ -251,7 +268,7 @@ impl Producer {
     /// for, and a new one with a higher limit goes on: a high limit from the start would cost memory with every batch.
     ///
     /// # Errors
-    /// Those of [`Producer::new`].
+    /// Those of [`Producer::new`]; and [`KafkaError::Shape`] where records are in transactions: the producer after this one takes it.
     pub async fn make_room(&self, size: u64) -> Result<(), KafkaError> {
         self.reshape(|shape| shape.with_records_up_to(size)).await
     }
@@ -261,6 +278,10 @@ impl Producer {
         let shape = change(before.shape);
         if shape == before.shape {
             return Ok(());
+        }
+        if self.transactions.as_ref().is_some_and(Transactions::is_fenced) {
+            self.refusals.wish(shape);
+            return Err(KafkaError::Shape);
         }
         tracing::debug!(?shape, "a producer of another shape takes over");
         before.context().in_flight.empty().await;
@@ -297,15 +318,34 @@ impl Producer {
     /// # Errors
     /// The record was not taken; the error gives the ticket back, which must still be resolved.
     pub fn send(&self, topic: &str, record: &OutRecord<'_>, ticket: Ticket) -> Result<(), SendError> {
+        let partition = record.key.is_none().then_some(KEYLESS_PARTITION);
+        self.send_to(topic, partition, record, ticket)
+    }
+
+    fn send_to(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        record: &OutRecord<'_>,
+        ticket: Ticket,
+    ) -> Result<(), SendError> {
         let running = self.running_now();
         let context = running.context();
+        if let Some(Err(source)) = self.transactions.as_ref().map(|open| open.enter(&running.native)) {
+            return Err(SendError {
+                kind: match fatal_reason(&running.native) {
+                    Some(reason) => SendErrorKind::Fatal { reason },
+                    None => SendErrorKind::Refused { source },
+                },
+                topic: topic.to_owned(),
+                ticket,
+            });
+        }
         let mut out: BaseRecord<'_, [u8], [u8], _> = BaseRecord::with_opaque_to(topic, ticket.into_shared());
         out.key = record.key;
         out.payload = record.value;
         out.timestamp = Some(record.timestamp_ms);
-        if record.key.is_none() {
-            out.partition = Some(KEYLESS_PARTITION);
-        }
+        out.partition = partition;
         if !record.headers.is_empty() {
             let headers = OwnedHeaders::new_with_capacity(record.headers.len());
             out.headers = Some(record.headers.iter().fold(headers, |headers, &(key, value)| {

@@ -1,5 +1,7 @@
 //! librdkafka's properties: which are walferry's, which are the user's, and what stands where nobody says anything.
 
+use std::time::Duration;
+
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 
 use super::limits::LARGEST;
@@ -41,8 +43,8 @@ const REFUSED: &[(&[&str], &str)] = &[
         "records go to the partition that Java clients choose, in the order of commit",
     ),
     (
-        &["transactional.id", "transaction.timeout.ms"],
-        "the delivery guarantee is at-least-once, without transactions",
+        &["transactional.id"],
+        "it is the pipeline's name, under delivery.guarantee = \"exactly-once\"",
     ),
     (
         &["queue.buffering.max.messages", "queue.buffering.max.kbytes"],
@@ -94,13 +96,23 @@ const OWNED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("max.in.flight.requests.per.connection", "5"),
     ("partitioner", "murmur2_random"),
-    // No limit: what waits for a cluster that is away is not given up.
-    ("message.timeout.ms", "0"),
     // No limit of its own beside max_in_flight.
     ("queue.buffering.max.messages", "0"),
     ("queue.buffering.max.kbytes", "2147483647"),
     ("allow.auto.create.topics", "false"),
 ];
+
+/// Kafka aborts a transaction that is open for longer; librdkafka's default.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a Kafka transaction may be open.
+pub(super) fn transaction_timeout(settings: &KafkaSettings) -> Duration {
+    let written = settings.properties.get("transaction.timeout.ms");
+    // A text that is no number is for librdkafka to refuse.
+    written
+        .and_then(|text| text.parse().ok())
+        .map_or(TRANSACTION_TIMEOUT, Duration::from_millis)
+}
 
 /// How to reach the cluster: for the producer, and for the client that creates topics.
 pub(super) fn connection_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
@@ -154,6 +166,14 @@ impl Shape {
         }
     }
 
+    /// What was wished for, by a producer that is alone or not.
+    pub(super) fn or_wished(self, wished: Option<Shape>) -> Self {
+        Shape {
+            alone: self.alone,
+            ..wished.unwrap_or(self)
+        }
+    }
+
     pub(super) fn with_batches_below(self, limit: u64) -> Self {
         Shape {
             batch: self.batch.min(limit.max(1)),
@@ -196,6 +216,12 @@ pub(super) fn producer_config(settings: &KafkaSettings, shape: Shape) -> Result<
             config.set(key, value.to_string());
         }
     }
+    match &settings.transactional_id {
+        // What has waited for so long is of a transaction that Kafka has aborted; librdkafka gives up at that time by itself.
+        Some(id) => config.set("transactional.id", id),
+        // No limit: what waits for a cluster that is away is not given up.
+        None => config.set("message.timeout.ms", "0"),
+    };
     if shape.alone {
         config.set("batch.num.messages", "1");
     }

@@ -25,6 +25,7 @@ pub(super) fn settings(bootstrap_servers: &str) -> KafkaSettings {
         replication_factor: -1,
         topic_config: BTreeMap::new(),
         max_in_flight: 1 << 20,
+        transactional_id: None,
     }
 }
 
@@ -73,6 +74,9 @@ impl DeliveryObserver for Seen {
     }
     fn fatal(&self, reason: &str) {
         self.tell(format!("fatal {reason}"));
+    }
+    fn fence_retry(&self, error: &KafkaError) {
+        self.tell(format!("fence {error}"));
     }
     fn topic_retry(&self, topic: &str, _: &KafkaError) {
         self.tell(format!("retry {topic}"));

@@ -44,6 +44,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub enum TopicUse {
     /// The changes of a table, or logical messages.
     Table,
+    /// Where the published changes end, one record a pipeline. All but the last of each may be compacted away, and nothing may expire.
+    State,
     /// Rows that could not be published. Nothing may be compacted away there, nor expire: it is all that there is of them.
     DeadLetters,
 }
@@ -53,6 +55,14 @@ const DEAD_LETTERS: &[(&str, &str)] = &[
     ("cleanup.policy", "delete"),
     ("retention.ms", "-1"),
     ("retention.bytes", "-1"),
+];
+
+/// Of a created topic of positions. Compaction leaves the present segment alone, so segments end soon: a start reads what is not
+/// compacted.
+const STATE: &[(&str, &str)] = &[
+    ("cleanup.policy", "compact"),
+    ("segment.ms", "3600000"),
+    ("min.cleanable.dirty.ratio", "0.1"),
 ];
 
 /// `max.message.bytes` of a created topic of dead letters, unless that of all topics is given: a letter is larger than the
@@ -149,7 +159,7 @@ impl Topics {
             };
         }
         if self.create_for(topic, purpose).await? {
-            tracing::info!(topic, partitions = self.partitions, "topic created");
+            tracing::info!(topic, partitions = self.partitions_for(purpose), "topic created");
         }
         let created = Instant::now();
         let mut pause = Duration::from_millis(20);
@@ -167,32 +177,39 @@ impl Topics {
 
     async fn create_for(&self, topic: &str, purpose: TopicUse) -> Result<bool, KafkaError> {
         let mut config = self.config.clone();
-        if purpose == TopicUse::Table {
-            return self.create(topic, config).await;
-        }
-        config.extend(
-            DEAD_LETTERS
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
-        );
-        if config.contains_key("max.message.bytes") {
-            return self.create(topic, config).await;
+        let partitions = self.partitions_for(purpose);
+        let own = match purpose {
+            TopicUse::Table => &[],
+            TopicUse::State => STATE,
+            TopicUse::DeadLetters => DEAD_LETTERS,
+        };
+        config.extend(own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        if purpose != TopicUse::DeadLetters || config.contains_key("max.message.bytes") {
+            return self.create(topic, partitions, config).await;
         }
         let mut large = config.clone();
         large.insert("max.message.bytes".to_owned(), LETTER_BYTES.to_owned());
-        match self.create(topic, large).await {
+        match self.create(topic, partitions, large).await {
             // A cluster whose operators allow no such size: letters are cut to what it takes.
             Err(KafkaError::TopicCreation {
                 code: RDKafkaErrorCode::InvalidConfig | RDKafkaErrorCode::PolicyViolation,
                 ..
-            }) => self.create(topic, config).await,
+            }) => self.create(topic, partitions, config).await,
             settled => settled,
         }
     }
 
+    /// Positions have an order, so they have one partition.
+    fn partitions_for(&self, purpose: TopicUse) -> i32 {
+        match purpose {
+            TopicUse::State => 1,
+            TopicUse::Table | TopicUse::DeadLetters => self.partitions,
+        }
+    }
+
     /// Whether it was this call that created it.
-    async fn create(&self, topic: &str, config: BTreeMap<String, String>) -> Result<bool, KafkaError> {
-        let refused = |code| self.refused(topic, &config, code);
+    async fn create(&self, topic: &str, partitions: i32, config: BTreeMap<String, String>) -> Result<bool, KafkaError> {
+        let refused = |code| self.refused(topic, partitions, &config, code);
         let request_failed = |error| match error {
             // The binding's own `rdkafka_error_code` does not know this one.
             rdkafka::error::KafkaError::AdminOp(code) => refused(code),
@@ -202,7 +219,7 @@ impl Topics {
             },
         };
         let admin = self.admin().await?;
-        let mut new = NewTopic::new(topic, self.partitions, TopicReplication::Fixed(self.replication_factor));
+        let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(self.replication_factor));
         new.config = config
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
@@ -273,6 +290,11 @@ impl Topics {
         let policy = find(&entries, "cleanup.policy").and_then(|entry| entry.value.as_deref());
         if purpose == TopicUse::DeadLetters && policy.is_some_and(|policy| policy.contains("compact")) {
             return Err(KafkaError::Compacted {
+                topic: topic.to_owned(),
+            });
+        }
+        if purpose == TopicUse::State && policy.is_some_and(|policy| policy != "compact") {
+            return Err(KafkaError::NotCompacted {
                 topic: topic.to_owned(),
             });
         }
@@ -350,10 +372,16 @@ impl Topics {
         }
     }
 
-    fn refused(&self, topic: &str, config: &BTreeMap<String, String>, code: RDKafkaErrorCode) -> KafkaError {
+    fn refused(
+        &self,
+        topic: &str,
+        partitions: i32,
+        config: &BTreeMap<String, String>,
+        code: RDKafkaErrorCode,
+    ) -> KafkaError {
         KafkaError::TopicCreation {
             topic: topic.to_owned(),
-            partitions: self.partitions,
+            partitions,
             replication_factor: self.replication_factor,
             config: config.clone(),
             code,

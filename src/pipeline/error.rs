@@ -7,6 +7,7 @@ use crate::kafka::KafkaError;
 use crate::lsn::Lsn;
 use crate::pgoutput::DecodeError;
 use crate::progress::{Failure, OutOfOrder};
+use crate::recovery::{RecordError, TimelineHistoryError, Vanished};
 use crate::relation::RelationError;
 use crate::replication::{ConnectError, ReplicationError, ServerError};
 use crate::schema_registry::RegistryError;
@@ -81,6 +82,23 @@ pub enum PipelineError {
     /// Transactions out of order.
     #[error("the stream is out of order")]
     OutOfOrder(#[from] OutOfOrder),
+    /// The rest of a transaction did not come.
+    #[error("the stream does not go on where the published changes end")]
+    Vanished(#[from] Vanished),
+    /// A timeline's history that makes no sense.
+    #[error("postgres's timeline history cannot be understood")]
+    TimelineHistory(#[from] TimelineHistoryError),
+    /// What is recorded of the pipeline cannot be understood.
+    #[error("what topic {topic} has under key {pipeline:?} cannot be understood")]
+    State {
+        /// The topic.
+        topic: String,
+        /// The key.
+        pipeline: String,
+        /// What is wrong with it.
+        #[source]
+        source: RecordError,
+    },
     /// A table has no schema or no encoder.
     #[error("table {table} cannot be written as Avro")]
     Compile {
@@ -194,6 +212,7 @@ impl PipelineError {
             PipelineError::Connect(error) => error.is_transient(),
             PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
+            PipelineError::Kafka(error) => error.is_transient(),
             PipelineError::Undelivered(failure) => matches!(failure, Failure::Passing(_)),
             PipelineError::Forgotten { .. }
             | PipelineError::Standby { .. }
@@ -242,7 +261,20 @@ impl PipelineError {
             PipelineError::Standby { .. } => {
                 Some("Put the primary into postgres.host, before or beside this one.".into())
             }
+            PipelineError::Vanished(vanished) => Some(format!(
+                "Was the publication changed or another one chosen? Change it back until that transaction is through. If the rest of \
+                 it is lost for good, write a tombstone under the pipeline's name into delivery.state_topic: the stream then goes \
+                 on from the slot, and the transaction at {} stays cut.",
+                vanished.missing
+            )),
+            PipelineError::State { source, .. } => Some(match source {
+                RecordError::Version(_) => "Start the walferry that wrote it, or a later one.".into(),
+                RecordError::Malformed(_) => "Was it written by something else? Choose another delivery.state_topic, or correct \
+                                              the record: while it stands, nobody can tell whether the slot hides a gap."
+                    .into(),
+            }),
             PipelineError::Topic(_)
+            | PipelineError::TimelineHistory(_)
             | PipelineError::Undelivered(Failure::Passing(_))
             | PipelineError::Pattern { .. }
             | PipelineError::Unexpected { .. }
@@ -253,6 +285,11 @@ impl PipelineError {
             | PipelineError::ServerStopping
             | PipelineError::StreamEnded => None,
         }
+    }
+
+    /// Whether the producer cannot go on, and the next session is to have a new one.
+    pub(super) fn is_of_the_producer(&self) -> bool {
+        matches!(self, PipelineError::Undelivered(_) | PipelineError::Kafka(_))
     }
 
     /// The SQLSTATE of what Postgres said, if it said anything.

@@ -5,14 +5,18 @@
 //! what is confirmed by then, so a restart of Postgres repeats nothing but a transaction that was cut in its middle.
 
 mod backoff;
+mod blocked;
 pub mod check;
 mod error;
+mod guarantee;
 mod hidden;
+mod keeper;
 mod monitor;
 mod observer;
 mod prepare;
 mod publish;
 mod published;
+mod recover;
 mod refusal;
 mod relations;
 pub mod replay;
@@ -40,24 +44,26 @@ pub use rules::RuleError;
 use session::{Ended, Pipeline};
 use shutdown::Shutdown;
 
-use crate::config::Config;
-use crate::kafka::Producer;
+use crate::config::{self, Config};
+use crate::kafka::{Producer, Refusals};
+use crate::lsn::Lsn;
 use crate::schema_registry::Registry;
 use crate::telemetry::metrics::{Metrics, Peer};
 use crate::telemetry::state::{State, Status};
 
-/// Streams until told to stop.
+/// Streams until told to stop. A gap that begins at `accept_gap` is accepted.
 ///
 /// # Errors
 ///
 /// What cannot pass without somebody doing something; [`PipelineError::hint`] says what.
 pub async fn run(
     config: &Config,
+    accept_gap: Option<Lsn>,
     status: &Arc<Status>,
     metrics: &Metrics,
     shutdown: Shutdown,
 ) -> Result<(), PipelineError> {
-    let result = supervise(config, status, metrics, shutdown).await;
+    let result = supervise(config, accept_gap, status, metrics, shutdown).await;
     if let Err(error) = &result {
         status.set_last_error(error.chain());
         status.set_state(State::Failed, Some(error.chain()));
@@ -67,10 +73,14 @@ pub async fn run(
 
 async fn supervise(
     config: &Config,
+    accept_gap: Option<Lsn>,
     status: &Arc<Status>,
     metrics: &Metrics,
     shutdown: Shutdown,
 ) -> Result<(), PipelineError> {
+    let exactly_once = config.delivery.guarantee == config::Guarantee::ExactlyOnce;
+    let mut kafka = settings::kafka(config);
+    kafka.transactional_id = exactly_once.then(|| config.name.clone());
     let pipeline = Pipeline {
         postgres: settings::postgres(config),
         wanted: settings::wanted(config)?,
@@ -81,13 +91,25 @@ async fn supervise(
         metrics: metrics.clone(),
         status: Arc::clone(status),
         shutdown: shutdown.clone(),
+        state: settings::state(config),
+        transactions: exactly_once.then(|| settings::transactions(config, &kafka)),
+        kafka,
+        accept_gap,
     };
-    let kafka = settings::kafka(config);
     let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(status)));
-    let mut producer = Arc::new(Producer::new(&kafka, observer.clone())?);
+    let refusals = Arc::new(Refusals::default());
+    let mut kept = None;
     let mut memory = Memory::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
     loop {
+        let producer = match kept.take() {
+            Some(producer) => producer,
+            None => Arc::new(Producer::with_refusals(
+                &pipeline.kafka,
+                observer.clone(),
+                refusals.clone(),
+            )?),
+        };
         let error = match pipeline.session(&producer, &mut memory).await {
             Ok(Ended::Drained) => {
                 tracing::info!(confirmed = %status.confirmed_flush_lsn(), "stopped as asked; everything received is confirmed");
@@ -113,14 +135,16 @@ async fn supervise(
         }
         status.heartbeat();
         tracing::warn!(error = error.chain(), hint = error.hint(), retry_in = ?wait, "the session with postgres ended; trying again");
-        if matches!(error, PipelineError::Undelivered(_)) {
+        metrics.reconnected(match error.is_of_the_producer() {
+            true => Peer::Kafka,
+            false => Peer::Postgres,
+        });
+        // A transactional one is not used again: to fence with a new one tells what became of its last transaction.
+        if error.is_of_the_producer() || exactly_once {
             // Dropped first: the old one's records are purged, and only then come again.
-            let refusals = producer.refusals();
             drop(producer);
-            producer = Arc::new(Producer::with_refusals(&kafka, observer.clone(), refusals)?);
-            metrics.reconnected(Peer::Kafka);
         } else {
-            metrics.reconnected(Peer::Postgres);
+            kept = Some(producer);
         }
         tokio::select! {
             () = shutdown.requested() => return Ok(()),

@@ -43,6 +43,14 @@ impl DeliveryObserver for KafkaObserver {
             .set_last_error(format!("the producer cannot go on: {reason}"));
     }
 
+    fn fence_retry(&self, error: &KafkaError) {
+        let error = chain(error);
+        tracing::warn!(error, "the transactional id cannot be taken over; trying again");
+        self.status.set_last_error(error.clone());
+        self.status.set_state(State::Connecting, Some(error));
+        self.status.heartbeat();
+    }
+
     fn topic_retry(&self, topic: &str, error: &KafkaError) {
         let error = chain(error);
         tracing::warn!(topic, error, "the topic cannot be made sure of; trying again");
@@ -62,5 +70,6 @@ impl DeliveryObserver for Silent {
     fn brokers_down(&self, _reason: &str) {}
     fn brokers_up(&self) {}
     fn fatal(&self, _reason: &str) {}
+    fn fence_retry(&self, _error: &KafkaError) {}
     fn topic_retry(&self, _topic: &str, _error: &KafkaError) {}
 }

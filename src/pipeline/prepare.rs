@@ -13,6 +13,7 @@ use super::refusal::Refusal;
 use super::source::{self, Settings, Slot, Table, quote_identifier};
 use crate::config::glob::TableFilter;
 use crate::lsn::Lsn;
+use crate::recovery::Identity;
 use crate::replication::{CreateSlot, ReplicationClient};
 use crate::telemetry::{State, Status};
 
@@ -28,37 +29,21 @@ pub(super) struct Wanted {
     pub(super) tables: TableFilter,
 }
 
-/// What this process has seen so far, across its sessions. Postgres must not contradict it.
+/// What this process has seen so far, across its sessions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
-    pub(super) system_identifier: Option<String>,
-    /// Everything up to here is in Kafka; known once a session has streamed.
-    pub(super) confirmed: Option<Lsn>,
+    /// Everything up to here is in Kafka, of this cluster and timeline; known once a session has streamed.
+    pub(super) confirmed: Option<(Identity, Lsn)>,
     /// The column rules were checked against the tables, once: a table that changes later is judged as the stream describes it.
     pub(super) rules_checked: bool,
 }
 
 impl Memory {
-    pub(super) fn check_system(&mut self, found: &str) -> Result<(), Refusal> {
-        let expected = self.system_identifier.get_or_insert_with(|| found.to_owned());
-        if expected == found {
-            return Ok(());
-        }
-        Err(Refusal::SystemIdentifier {
-            found: found.to_owned(),
-            expected: expected.clone(),
-        })
-    }
-
-    /// A slot beyond what is in Kafka would silently skip what lies between.
-    pub(super) fn check_position(&self, slot: &str, found: Lsn) -> Result<(), Refusal> {
-        match self.confirmed {
-            Some(confirmed) if found > confirmed => Err(Refusal::SlotAhead {
-                slot: slot.to_owned(),
-                found,
-                confirmed,
-            }),
-            _ => Ok(()),
+    /// Up to where everything of this cluster and timeline is in Kafka, as this process knows.
+    pub(super) fn confirmed(&self, identity: &Identity) -> Lsn {
+        match &self.confirmed {
+            Some((known, lsn)) if known == identity => *lsn,
+            _ => Lsn::ZERO,
         }
     }
 }
@@ -208,19 +193,18 @@ fn check_failover(server_version: u32) -> Result<(), Refusal> {
     })
 }
 
-/// Finds the slot free and sound, or makes it; where streaming starts.
+/// Finds the slot free and sound; where it stands. `None`: there is none.
 pub(super) async fn slot(
     client: &Client,
     replication: &mut ReplicationClient,
     wanted: &Wanted,
     database: &str,
-    memory: &Memory,
     status: &Status,
-) -> Result<Lsn, PipelineError> {
+) -> Result<Option<Lsn>, PipelineError> {
     let mut waiting = false;
     loop {
         let Some(slot) = source::slot(client, &wanted.slot).await? else {
-            return create_slot(replication, wanted, memory).await;
+            return Ok(None);
         };
         check_slot(&wanted.slot, &slot, database)?;
         if slot.synced == Some(true) && source::is_standby(client).await? {
@@ -229,14 +213,12 @@ pub(super) async fn slot(
             });
         }
         if !slot.active {
-            let position = slot.confirmed_flush_lsn().unwrap_or(Lsn::ZERO);
-            memory.check_position(&wanted.slot, position)?;
             if wanted.failover && slot.failover != Some(true) {
                 check_failover(replication.server_version())?;
                 replication.set_failover(&wanted.slot).await?;
                 tracing::info!(slot = wanted.slot, "the slot is copied to standbys from now on");
             }
-            return Ok(memory.confirmed.unwrap_or(position));
+            return Ok(Some(slot.confirmed_flush_lsn().unwrap_or(Lsn::ZERO)));
         }
         let holder = slot.holder();
         if !waiting {
@@ -256,18 +238,8 @@ pub(super) async fn slot(
     }
 }
 
-async fn create_slot(
-    replication: &mut ReplicationClient,
-    wanted: &Wanted,
-    memory: &Memory,
-) -> Result<Lsn, PipelineError> {
-    if let Some(confirmed) = memory.confirmed {
-        return Err(Refusal::SlotGone {
-            slot: wanted.slot.clone(),
-            confirmed,
-        }
-        .into());
-    }
+/// Makes the slot, if that may be; where it starts.
+pub(super) async fn missing_slot(replication: &mut ReplicationClient, wanted: &Wanted) -> Result<Lsn, PipelineError> {
     if !wanted.create_slot {
         return Err(Refusal::NoSlot {
             slot: wanted.slot.clone(),
@@ -333,27 +305,18 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_ahead_of_kafka_is_refused_and_one_behind_is_not() {
+    fn what_is_known_of_one_timeline_says_nothing_of_another() {
+        let identity = |timeline| Identity {
+            system_identifier: "7".to_owned(),
+            timeline,
+            database_oid: 5,
+            slot: "shop".to_owned(),
+        };
         let memory = Memory {
-            system_identifier: None,
-            confirmed: Some(Lsn::new(0x20)),
+            confirmed: Some((identity(1), Lsn::new(0x20))),
             rules_checked: true,
         };
-        assert_eq!(memory.check_position("s", Lsn::new(0x20)), Ok(()));
-        assert_eq!(memory.check_position("s", Lsn::new(0x10)), Ok(()));
-        assert!(memory.check_position("s", Lsn::new(0x21)).is_err());
-        assert_eq!(
-            Memory::default().check_position("s", Lsn::new(0x21)),
-            Ok(()),
-            "a first session trusts the slot"
-        );
-    }
-
-    #[test]
-    fn another_cluster_under_the_same_address_is_refused() {
-        let mut memory = Memory::default();
-        assert_eq!(memory.check_system("7"), Ok(()));
-        assert_eq!(memory.check_system("7"), Ok(()));
-        assert!(memory.check_system("8").is_err());
+        assert_eq!(memory.confirmed(&identity(1)), Lsn::new(0x20));
+        assert_eq!(memory.confirmed(&identity(2)), Lsn::ZERO);
     }
 }

@@ -1,7 +1,7 @@
 //! What walferry refuses to stream from, each with its reason and its remedy. Going on would lose changes without a
 //! word, or break the source.
 
-use crate::lsn::Lsn;
+use crate::recovery::{Gap, GapKind};
 
 /// A definite refusal. `Display` says what is wrong and where; [`remedy`](Refusal::remedy) what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,14 +43,9 @@ pub enum Refusal {
         /// Its name.
         slot: String,
     },
-    /// The slot was there, and is not any more.
-    #[error("replication slot {slot:?} is gone: changes after {confirmed} may be lost")]
-    SlotGone {
-        /// Its name.
-        slot: String,
-        /// What is known to be in Kafka.
-        confirmed: Lsn,
-    },
+    /// Changes would be missing.
+    #[error(transparent)]
+    Gap(Gap),
     /// Postgres removed what the slot needs.
     #[error(
         "replication slot {slot:?} was invalidated by the server ({reason}): the log after {confirmed} is no longer there"
@@ -62,18 +57,6 @@ pub enum Refusal {
         reason: String,
         /// The slot's confirmed flush LSN.
         confirmed: String,
-    },
-    /// The slot has moved past what is in Kafka.
-    #[error(
-        "replication slot {slot:?} stands at {found}, but only changes up to {confirmed} are in Kafka: those between are lost to this slot"
-    )]
-    SlotAhead {
-        /// Its name.
-        slot: String,
-        /// Where it stands.
-        found: Lsn,
-        /// What is known to be in Kafka.
-        confirmed: Lsn,
     },
     /// To be made, and there already.
     #[error("replication slot {slot:?} exists already, and stands at {confirmed}")]
@@ -113,14 +96,6 @@ pub enum Refusal {
         /// Its name.
         slot: String,
     },
-    /// Another database cluster answers.
-    #[error("the server's system identifier is {found}, and was {expected}: this is another database cluster")]
-    SystemIdentifier {
-        /// Now.
-        found: String,
-        /// Before.
-        expected: String,
-    },
 }
 
 fn list(tables: &[String]) -> String {
@@ -141,7 +116,8 @@ impl Refusal {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         const LOST: &str = "Drop the slot (SELECT pg_drop_replication_slot('SLOT')), bring the topics up to date by other means, \
-                            and start again: walferry then makes a new slot that starts at the present.";
+                            and start again: walferry names the gap, and with --accept-gap makes a new slot that starts at the \
+                            present.";
         match self {
             Refusal::WalLevel { .. } => {
                 "Set wal_level = logical (ALTER SYSTEM SET wal_level = 'logical') and restart Postgres.".into()
@@ -164,17 +140,32 @@ impl Refusal {
             Refusal::NoSlot { .. } => {
                 "Create it with walferry slot create, or set replication.create_slot = true.".into()
             }
-            Refusal::SlotGone { .. } => {
-                "Find out who dropped it. Bring the topics up to date by other means, then start walferry again: it makes a \
-                 new slot that starts at the present."
-                    .into()
+            Refusal::Gap(gap) => {
+                let found_out = match &gap.kind {
+                    GapKind::Ahead { .. } => {
+                        "It was dropped and made again, advanced by hand, or used by another reader. Find out which."
+                    }
+                    GapKind::NoSlot { .. } => "Find out who dropped it, or whether a standby without it was promoted.",
+                    GapKind::System { .. } => {
+                        "Point postgres.host at the cluster that this pipeline was made for, or give the new one a pipeline with \
+                         a name of its own. After pg_upgrade the identifier is a new one."
+                    }
+                    GapKind::Database { .. } => {
+                        "Was the database dropped and made again? Give it a pipeline with a name of its own."
+                    }
+                    GapKind::Timeline { .. } => {
+                        "Was the cluster restored from a backup, or the old primary started again? Point postgres.host at the right \
+                         server."
+                    }
+                };
+                format!(
+                    "{found_out} To go on in spite of the gap, bring the topics up to date by other means and start once with \
+                     walferry run --accept-gap {}: the stream then goes on from the slot, or from a new one.",
+                    gap.from
+                )
             }
             Refusal::SlotInvalidated { slot, .. } => format!(
                 "{} Then raise max_slot_wal_keep_size (or idle_replication_slot_timeout), so that it does not happen again.",
-                LOST.replace("SLOT", slot)
-            ),
-            Refusal::SlotAhead { slot, .. } => format!(
-                "It was dropped and made again, advanced by hand, or used by another reader. {}",
                 LOST.replace("SLOT", slot)
             ),
             Refusal::SlotExists { .. } => {
@@ -188,11 +179,6 @@ impl Refusal {
             Refusal::SlotTwoPhase { slot } => format!(
                 "Drop it (SELECT pg_drop_replication_slot('{slot}')) and let walferry make its own, or make it without two_phase."
             ),
-            Refusal::SystemIdentifier { .. } => {
-                "Point postgres.host at the cluster that this pipeline was made for, or give the new cluster a pipeline (and a \
-                 slot) of its own."
-                    .into()
-            }
         }
     }
 }
@@ -200,19 +186,21 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lsn::Lsn;
 
     #[test]
     fn a_refusal_says_what_is_lost_and_what_to_do() {
-        let ahead = Refusal::SlotAhead {
-            slot: "shop".into(),
-            found: Lsn::new(0x20),
-            confirmed: Lsn::new(0x10),
-        };
+        let ahead = Refusal::Gap(Gap {
+            kind: GapKind::Ahead { slot: "shop".into() },
+            from: Lsn::new(0x10),
+            to: Some(Lsn::new(0x20)),
+        });
         assert_eq!(
             ahead.to_string(),
-            "replication slot \"shop\" stands at 0/20, but only changes up to 0/10 are in Kafka: those between are lost to this slot"
+            "replication slot \"shop\" stands past what is recorded as published: changes from 0/10 to 0/20 (16 bytes of log) are \
+             not in kafka and will not come"
         );
-        assert!(ahead.remedy().contains("pg_drop_replication_slot('shop')"));
+        assert!(ahead.remedy().contains("walferry run --accept-gap 0/10"));
     }
 
     #[test]

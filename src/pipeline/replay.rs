@@ -246,6 +246,8 @@ impl<'a> Replay<'a> {
                 ..letter.transaction
             },
             ordinal: letter.position.ordinal,
+            skip: 0,
+            hold: None,
         };
         let published = self.replayer.publish(&letter, &mut open).await;
         match published {

@@ -1,25 +1,31 @@
-//! One session with Postgres: connect, prepare, stream, settle.
+//! One session with Postgres: connect, prepare, take the slot, find out what is published, stream, settle.
+//!
+//! The slot comes before the recorded position: only one can hold it, so of two instances that start at once only one fences and
+//! reads, and what it reads stays true.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::error::PipelineError;
+use super::guarantee::{Book, ExactlyOnce, Guarantee};
+use super::keeper::Keeper;
 use super::monitor;
 use super::prepare::{self, Memory, Wanted};
 use super::publish::{PublishSettings, Publisher};
 use super::published;
-use super::refusal::Refusal;
 use super::rules;
 use super::shutdown::Shutdown;
 use super::source;
 use super::sql::Sql;
 use super::stream::{Left, Signals, Stream, alive, now_us};
-use crate::kafka::Producer;
+use crate::failpoint;
+use crate::kafka::{KafkaSettings, Producer, StateTopic};
 use crate::lsn::Lsn;
 use crate::pgoutput::Context;
 use crate::progress::{Event, Failure, Progress};
+use crate::recovery::{Gathering, Identity, Limits, Resume};
 use crate::replication::{
     PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
@@ -37,6 +43,11 @@ pub(super) struct Pipeline {
     pub(super) metrics: Metrics,
     pub(super) status: Arc<Status>,
     pub(super) shutdown: Shutdown,
+    pub(super) state: StateTopic,
+    pub(super) kafka: KafkaSettings,
+    /// Exactly-once: when Kafka transactions are committed.
+    pub(super) transactions: Option<Limits>,
+    pub(super) accept_gap: Option<Lsn>,
 }
 
 /// How a session ended that did not fail.
@@ -52,6 +63,9 @@ struct Streaming {
     reader: ReplicationReader,
     sender: StatusSender,
     progress: Progress,
+    guarantee: Guarantee,
+    keeper: Option<Keeper>,
+    identity: Identity,
     database: String,
     context: Context,
     broken: watch::Receiver<Option<Failure>>,
@@ -70,7 +84,7 @@ impl Pipeline {
             biased;
             () = self.shutdown.requested() => return Ok(Ended::Drained),
             // A new slot waits for every transaction that runs: that may take hours, and is no reason to be restarted.
-            started = alive(&self.status, self.start(&sql, memory)) => started,
+            started = alive(&self.status, self.start(&sql, producer, memory)) => started,
         };
         let streaming = match started {
             Err(error) if error.sqlstate() == Some(OBJECT_IN_USE) => {
@@ -83,14 +97,18 @@ impl Pipeline {
         self.stream(streaming, &sql, producer, memory).await
     }
 
-    async fn start(&self, sql: &Sql, memory: &mut Memory) -> Result<Streaming, PipelineError> {
+    async fn start(
+        &self,
+        sql: &Sql,
+        producer: &Arc<Producer>,
+        memory: &mut Memory,
+    ) -> Result<Streaming, PipelineError> {
         if self.status.state() != State::WaitingForSlot {
             self.status.set_state(State::Connecting, None);
         }
         // Identify first: it is the walsender that knows whether this is Postgres itself or something in between.
         let mut replication = ReplicationClient::connect(&self.postgres).await?;
         let system = replication.identify_system().await?;
-        memory.check_system(&system.system_identifier)?;
         let client = sql.client().await?;
         let settings = source::settings(&client).await?;
         prepare::check_wal_level(&settings)?;
@@ -103,19 +121,35 @@ impl Pipeline {
             rules::check(&self.publish, sql, &tables).await?;
             memory.rules_checked = true;
         }
-        let start_lsn = prepare::slot(
+        let identity = Identity {
+            system_identifier: system.system_identifier,
+            timeline: system.timeline,
+            database_oid: settings.database_oid,
+            slot: self.wanted.slot.clone(),
+        };
+        let found = prepare::slot(
             &client,
             &mut replication,
             &self.wanted,
             &settings.database,
-            memory,
             &self.status,
         )
         .await?;
+        let mut recorded = None;
+        let position = match found {
+            Some(position) => position,
+            None => {
+                // Nobody can hold a slot that is not there, so what is recorded cannot change behind this.
+                let known = self.recorded(producer).await?;
+                self.reconcile(known.as_ref(), &identity, None).await?;
+                recorded = Some(known);
+                prepare::missing_slot(&mut replication, &self.wanted).await?
+            }
+        };
 
-        let (confirmed_sender, confirmed) = watch::channel(start_lsn);
-        let (broken_sender, broken) = watch::channel(None);
-        let progress = Progress::new(start_lsn, self.observer(confirmed_sender, broken_sender));
+        // What this process knows to be in Kafka need not come again.
+        let start_lsn = position.max(memory.confirmed(&identity));
+        let (told_sender, told) = watch::channel(start_lsn);
         let options = StartReplication {
             slot: self.wanted.slot.clone(),
             start_lsn,
@@ -125,7 +159,7 @@ impl Pipeline {
             messages: version >= 140_000,
             status_interval: self.status_interval,
             wal_sender_timeout: settings.wal_sender_timeout,
-            confirmed,
+            confirmed: told,
         };
         let context = Context {
             protocol_version: options.protocol_version,
@@ -133,26 +167,62 @@ impl Pipeline {
             parallel_streaming: false,
         };
         let (reader, sender) = replication.start(&options).await?;
-        // Postgres moves a start that lies before the slot's position silently forward. The slot is ours from here on, so
-        // what it says now stays.
+        let recorded = match recorded {
+            Some(known) => known,
+            None => self.recorded(producer).await?,
+        };
+        // Postgres moves a start that lies before the slot's position silently forward, and until now somebody else may have
+        // moved it. The slot is ours from here on, so what it says now stays.
         let slot = source::slot(&client, &self.wanted.slot).await?;
         let position = slot.and_then(|slot| slot.confirmed_flush_lsn()).unwrap_or(Lsn::ZERO);
-        if position > start_lsn {
-            let slot = self.wanted.slot.clone();
-            return Err(Refusal::SlotAhead {
-                slot,
-                found: position,
-                confirmed: start_lsn,
-            }
-            .into());
+        let reconciled = self.reconcile(recorded.as_ref(), &identity, Some(position)).await?;
+        self.tell(&reconciled);
+        let book = Book {
+            producer: Arc::clone(producer),
+            topic: self.state.clone(),
+            identity: identity.clone(),
+        };
+        if reconciled.news {
+            book.write(reconciled.place).await?;
+            producer.commit().await?;
         }
-        memory.confirmed = Some(start_lsn);
+        failpoint::reached("recovered");
+
+        let mut place = reconciled.place;
+        let (broken_sender, broken) = watch::channel(None);
+        let told = self.told(told_sender);
+        let (progress, guarantee, keeper) = match self.transactions {
+            Some(limits) => {
+                let progress = Progress::new(start_lsn, self.observer(told, broken_sender));
+                let exactly_once = ExactlyOnce::new(
+                    Gathering::new(place, limits, Instant::now()),
+                    book,
+                    progress.clone(),
+                    Arc::clone(&self.status),
+                    self.metrics.clone(),
+                );
+                (progress, Guarantee::ExactlyOnce(Box::new(exactly_once)), None)
+            }
+            None => {
+                // The record is behind what this process knows.
+                place.end_lsn = place.end_lsn.max(memory.confirmed(&identity));
+                let (confirmed_sender, confirmed) = watch::channel(start_lsn);
+                let confirm = move |lsn| {
+                    confirmed_sender.send_replace(lsn);
+                };
+                let progress = Progress::new(start_lsn, self.observer(confirm, broken_sender.clone()));
+                let recorded = reconciled.place.end_lsn;
+                let keeper = Keeper::start(book, recorded, confirmed, told, broken_sender);
+                (progress, Guarantee::AtLeastOnce(Resume::new(place)), Some(keeper))
+            }
+        };
         self.status.confirmed(start_lsn);
         self.status.set_state(State::Streaming, None);
         tracing::info!(
             slot = self.wanted.slot,
             publication = self.wanted.publication,
             start = %start_lsn,
+            published = %place.end_lsn,
             server_version = version,
             protocol_version = options.protocol_version,
             "streaming"
@@ -161,26 +231,36 @@ impl Pipeline {
             reader,
             sender,
             progress,
+            guarantee,
+            keeper,
+            identity,
             database: settings.database,
             context,
             broken,
         })
     }
 
+    /// Lets Postgres be told.
+    fn told(&self, told: watch::Sender<Lsn>) -> impl Fn(Lsn) + Send + Sync + 'static {
+        let status = Arc::clone(&self.status);
+        move |lsn| {
+            status.confirmed(lsn);
+            told.send_replace(lsn);
+        }
+    }
+
     fn observer(
         &self,
-        confirmed: watch::Sender<Lsn>,
+        confirm: impl Fn(Lsn) + Send + Sync + 'static,
         broken: watch::Sender<Option<Failure>>,
     ) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
-        let status = Arc::clone(&self.status);
         let kafka = self.metrics.kafka.clone();
         Box::new(move |event| match event {
             Event::Advanced {
                 confirmed: lsn,
                 commit_times_us,
             } => {
-                status.confirmed(lsn);
-                confirmed.send_replace(lsn);
+                confirm(lsn);
                 let now = now_us();
                 for commit_time in commit_times_us {
                     let elapsed = u64::try_from(now.saturating_sub(*commit_time)).unwrap_or_default();
@@ -210,6 +290,9 @@ impl Pipeline {
             reader,
             sender,
             progress,
+            guarantee,
+            keeper,
+            identity,
             database,
             context,
             broken,
@@ -231,23 +314,28 @@ impl Pipeline {
             broken,
             stopping,
         };
-        let left = {
+        let (left, mut guarantee) = {
             let mut stream = Stream::new(
                 reader,
                 &sender,
                 publisher,
                 progress.clone(),
+                guarantee,
                 context,
                 self.metrics.clone(),
                 Arc::clone(&self.status),
                 self.shutdown.clone(),
             );
-            tokio::select! {
+            let left = tokio::select! {
                 left = stream.run(&mut signals) => left,
                 never = monitor::watch(sql, &self.wanted.slot, &self.status, &stopping_sender) => match never {},
-            }
+            };
+            (left, stream.leave())
         };
-        let settled = self.settle(&left, producer).await;
+        let settled = self.settle(&left, producer, &mut guarantee).await;
+        if let Some(keeper) = keeper {
+            keeper.finish(self.limit(&left)).await;
+        }
         // The last confirmed LSN goes to Postgres even if the stream failed: what is confirmed need not come again. But a
         // server that shuts down waits for its walsender, which first sends the transaction that it is in to its end: there
         // the connection is closed under it.
@@ -265,7 +353,9 @@ impl Pipeline {
         if matches!(left, Err(PipelineError::ServerStopping)) {
             self.wait_for_deliveries(producer).await;
         }
-        memory.confirmed = Some(progress.confirmed());
+        if self.transactions.is_none() {
+            memory.confirmed = Some((identity, progress.confirmed()));
+        }
         match left? {
             Left::Boundary if settled => Ok(Ended::Drained),
             Left::Boundary | Left::TimedOut => Ok(Ended::Undrained),
@@ -273,17 +363,27 @@ impl Pipeline {
     }
 
     /// Waits for what is in flight, so that what is sent again after the next start is as little as can be.
-    async fn settle(&self, left: &Result<Left, PipelineError>, producer: &Producer) -> bool {
+    async fn settle(&self, left: &Result<Left, PipelineError>, producer: &Producer, guarantee: &mut Guarantee) -> bool {
+        if self.transactions.is_some() {
+            return guarantee.leave(self.limit(left)).await;
+        }
         match left {
-            // Postgres waits for us; what Kafka confirms in a moment is worth the moment.
-            Err(PipelineError::ServerStopping) => producer.flush(GRACE).await,
-            Err(error) if !error.is_transient() => producer.flush(Duration::from_secs(5)).await,
-            Err(PipelineError::Undelivered(_)) => false,
-            Err(_) => {
+            Err(error) if error.is_of_the_producer() => false,
+            Err(error) if error.is_transient() && !matches!(error, PipelineError::ServerStopping) => {
                 self.wait_for_deliveries(producer).await;
                 true
             }
-            Ok(_) => producer.flush(self.shutdown_timeout).await,
+            _ => producer.flush(self.limit(left)).await,
+        }
+    }
+
+    /// How long what Kafka does not have yet is worth waiting for.
+    fn limit(&self, left: &Result<Left, PipelineError>) -> Duration {
+        match left {
+            // Postgres waits for us; what Kafka confirms in a moment is worth the moment.
+            Err(PipelineError::ServerStopping) => GRACE,
+            Err(_) => Duration::from_secs(5),
+            Ok(_) => self.shutdown_timeout,
         }
     }
 

@@ -10,9 +10,13 @@ use super::rules::Rules;
 use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
-use crate::kafka::KafkaSettings;
+use crate::kafka::{KafkaSettings, StateTopic};
+use crate::recovery::Limits;
 use crate::replication::{PostgresSettings, RootCert, SslMode};
 use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
+
+/// While nothing is published, a position is recorded this often at most.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The registry answers in milliseconds, or something is wrong with it.
 const REGISTRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -115,6 +119,26 @@ pub(super) fn kafka(config: &Config) -> KafkaSettings {
         replication_factor: kafka.replication_factor,
         topic_config: kafka.topic_config.clone(),
         max_in_flight: config.delivery.max_in_flight,
+        transactional_id: None,
+    }
+}
+
+/// Where the position is recorded.
+pub(super) fn state(config: &Config) -> StateTopic {
+    StateTopic {
+        topic: config.delivery.state_topic.clone(),
+        pipeline: config.name.clone(),
+    }
+}
+
+/// When Kafka transactions are committed.
+pub(super) fn transactions(config: &Config, kafka: &KafkaSettings) -> Limits {
+    Limits {
+        interval: config.delivery.commit_interval,
+        changes: config.delivery.max_transaction_changes,
+        // The rest is for the commit itself.
+        longest: kafka.transaction_timeout() / 2,
+        idle: config.delivery.commit_interval.max(IDLE_INTERVAL),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::lsn::Lsn;
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) database: String,
+    pub(super) database_oid: u32,
     /// As `server_version_num` has it.
     pub(super) server_version: u32,
     pub(super) wal_level: String,
@@ -24,12 +25,14 @@ pub(super) async fn settings(client: &Client) -> Result<Settings, Error> {
     let query = "SELECT current_database()::text, current_setting('wal_level'),
             EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name = 'effective_wal_level'),
             (SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
-            current_setting('server_version_num')::int8::oid";
+            current_setting('server_version_num')::int8::oid,
+            (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())";
     let row = client.query_one(query, &[]).await?;
     let timeout_ms: Option<i64> = row.try_get(3)?;
     Ok(Settings {
         database: row.try_get(0)?,
         server_version: row.try_get(4)?,
+        database_oid: row.try_get(5)?,
         wal_level: row.try_get(1)?,
         wal_level_is_dynamic: row.try_get(2)?,
         wal_sender_timeout: timeout_ms

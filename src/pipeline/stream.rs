@@ -7,12 +7,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::PipelineError;
+use super::guarantee::Guarantee;
 use super::publish::{Open, Publisher};
 use super::shutdown::Shutdown;
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{self, Context, Message, unix_us};
 use crate::progress::{Failure, Progress};
+use crate::recovery::Treatment;
 use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
 use crate::telemetry::metrics::{MessageType, Metrics};
 use crate::telemetry::state::{State, Status};
@@ -44,6 +46,7 @@ pub(super) struct Stream<'a> {
     pub(super) sender: &'a StatusSender,
     pub(super) publisher: Publisher,
     pub(super) progress: Progress,
+    pub(super) guarantee: Guarantee,
     pub(super) context: Context,
     pub(super) metrics: Metrics,
     pub(super) status: Arc<Status>,
@@ -62,6 +65,7 @@ impl<'a> Stream<'a> {
         sender: &'a StatusSender,
         publisher: Publisher,
         progress: Progress,
+        guarantee: Guarantee,
         context: Context,
         metrics: Metrics,
         status: Arc<Status>,
@@ -72,6 +76,7 @@ impl<'a> Stream<'a> {
             sender,
             publisher,
             progress,
+            guarantee,
             context,
             metrics,
             status,
@@ -98,6 +103,7 @@ impl<'a> Stream<'a> {
                     return Ok(Left::Boundary);
                 }
             }
+            let look = self.guarantee.deadline().map(Instant::from_std);
             let message = tokio::select! {
                 biased;
                 () = signals.shutdown.requested(), if deadline.is_none() => {
@@ -107,6 +113,14 @@ impl<'a> Stream<'a> {
                 () = at(deadline), if deadline.is_some() => return Ok(Left::TimedOut),
                 failure = is_broken(&mut signals.broken) => return Err(PipelineError::Undelivered(failure)),
                 () = is_true(&mut signals.stopping) => return Err(PipelineError::ServerStopping),
+                () = at(look), if look.is_some() => {
+                    let status = Arc::clone(&self.status);
+                    let work = alive(&status, self.guarantee.look());
+                    if let Some(left) = finish(work, signals, &mut deadline).await? {
+                        return Ok(left);
+                    }
+                    continue;
+                }
                 message = self.reader.next() => message?,
                 _ = tick.tick() => {
                     self.status.heartbeat();
@@ -126,8 +140,13 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Lets go of the connection; what is still to be settled.
+    pub(super) fn leave(self) -> Guarantee {
+        self.guarantee
+    }
+
     fn owes_a_commit(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.ordinal > 0)
+        self.open.as_ref().is_some_and(|open| open.ordinal > open.skip)
     }
 
     /// Handles a message and all that was received with it.
@@ -166,7 +185,9 @@ impl<'a> Stream<'a> {
         self.seen(MessageType::Keepalive);
         self.received = self.received.max(wal_end);
         self.sender.received(self.received);
-        self.progress.keepalive(wal_end);
+        if self.open.is_none() {
+            self.guarantee.keepalive(wal_end, &self.progress);
+        }
         if reply_requested {
             self.sender.reply_requested(wal_end);
         }
@@ -227,10 +248,9 @@ impl<'a> Stream<'a> {
                         found: "a Commit that ends no transaction",
                     });
                 };
-                open.tickets.commit(commit.end_lsn)?;
                 self.previous_commit = Some(commit.end_lsn);
                 self.metrics.replication.transactions.inc();
-                Ok(())
+                self.seal(open, commit.end_lsn).await
             }
             Message::Relation(relation) => {
                 self.seen(MessageType::Relation);
@@ -257,7 +277,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn begin(&self, commit_lsn: Lsn, xid: u32, commit_time_us: i64) -> Result<Open, PipelineError> {
+    fn begin(&mut self, commit_lsn: Lsn, xid: u32, commit_time_us: i64) -> Result<Open, PipelineError> {
         let info = Transaction {
             xid,
             commit_lsn,
@@ -265,11 +285,27 @@ impl<'a> Stream<'a> {
             now_us: now_us(),
             previous_commit_lsn: self.previous_commit,
         };
+        let tickets = self.progress.begin(commit_lsn, commit_time_us)?;
+        let (skip, hold) = match self.guarantee.begin(commit_lsn)? {
+            // It has fewer changes than that.
+            Treatment::Drop => {
+                self.metrics.replication.repeated.inc();
+                (u64::MAX, None)
+            }
+            Treatment::Publish { skip } => (skip, self.guarantee.hold(&tickets)),
+        };
         Ok(Open {
-            tickets: self.progress.begin(commit_lsn, commit_time_us)?,
+            tickets,
             info,
             ordinal: 0,
+            skip,
+            hold,
         })
+    }
+
+    async fn seal(&mut self, open: Open, end_lsn: Lsn) -> Result<(), PipelineError> {
+        open.tickets.commit(end_lsn)?;
+        self.guarantee.sealed(end_lsn, open.hold).await
     }
 
     async fn change(&mut self, lsn: Lsn, relation: u32, change: RowChange<'_>) -> Result<(), PipelineError> {
@@ -279,18 +315,29 @@ impl<'a> Stream<'a> {
                 found: "a change outside a transaction",
             });
         };
-        self.publisher.change(open, lsn, relation, change).await
+        if open.is_dropped() {
+            return Ok(());
+        }
+        self.publisher.change(open, lsn, relation, change).await?;
+        self.guarantee.changed(open.ordinal).await
     }
 
     /// A transactional message is one of its transaction's changes. Another stands for itself, at the place of its
     /// own record, which is not passed by confirming it: the next transaction's end does that.
     async fn logical_message(&mut self, lsn: Lsn, message: &pgoutput::LogicalMessage<'_>) -> Result<(), PipelineError> {
         match (self.open.as_mut(), message.transactional) {
-            (Some(open), true) => self.publisher.message(open, lsn, message).await,
+            (Some(open), true) if open.is_dropped() => Ok(()),
+            (Some(open), true) => {
+                self.publisher.message(open, lsn, message).await?;
+                self.guarantee.changed(open.ordinal).await
+            }
             (None, false) => {
                 let mut open = self.begin(message.lsn, 0, now_us())?;
-                self.publisher.message(&mut open, lsn, message).await?;
-                Ok(open.tickets.commit(message.lsn)?)
+                if !open.is_dropped() {
+                    self.publisher.message(&mut open, lsn, message).await?;
+                    self.guarantee.changed(open.ordinal).await?;
+                }
+                self.seal(open, message.lsn).await
             }
             _ => Err(PipelineError::Unexpected {
                 lsn,

@@ -199,6 +199,11 @@ impl Transaction {
         Ticket::issue(&self.commit)
     }
 
+    /// A ticket that is no record's: the transaction is not complete before it is resolved, whatever else is delivered.
+    pub fn hold(&self) -> Ticket {
+        Ticket::hold(&self.commit)
+    }
+
     /// Seals it: no more records. `end_lsn` is what is confirmed once all are delivered.
     ///
     /// # Errors

@@ -71,6 +71,15 @@ impl Ticket {
         }
     }
 
+    /// Holds a transaction back without being a record's.
+    pub(super) fn hold(commit: &Arc<OpenCommit>) -> Self {
+        commit.outstanding.fetch_add(1, Ordering::Relaxed);
+        Ticket {
+            commit: Arc::clone(commit),
+            resolved: false,
+        }
+    }
+
     /// Kafka has confirmed the record.
     pub fn delivered(mut self) {
         self.resolved = true;

@@ -64,6 +64,7 @@ pub fn protocol_version(server_version: u32) -> u32 {
 
 const IDENTIFY_SYSTEM: &str = "IDENTIFY_SYSTEM";
 const CREATE_REPLICATION_SLOT: &str = "CREATE_REPLICATION_SLOT";
+const TIMELINE_HISTORY: &str = "TIMELINE_HISTORY";
 const ALTER_REPLICATION_SLOT: &str = "ALTER_REPLICATION_SLOT";
 const START_REPLICATION: &str = "START_REPLICATION";
 
@@ -135,6 +136,22 @@ impl ReplicationClient {
             name: answer.text(0, "slot_name")?.to_owned(),
             consistent_point: answer.parse(1, "consistent_point")?,
         })
+    }
+
+    /// Asks which timelines this one descends from, and where each of them ended: the content of its history file.
+    ///
+    /// # Errors
+    ///
+    /// Among others SQLSTATE 58P01 if the file is not there: the first timeline has none.
+    pub async fn timeline_history(&mut self, timeline: u32) -> Result<String, ReplicationError> {
+        let doing = TIMELINE_HISTORY;
+        let rows = self.query(doing, &format!("{TIMELINE_HISTORY} {timeline}")).await?;
+        let missing = ReplicationError::Answer { doing, field: "row" };
+        let answer = Answer {
+            doing,
+            row: rows.into_iter().next().ok_or(missing)?,
+        };
+        Ok(answer.text(1, "content")?.to_owned())
     }
 
     /// Has the slot copied to standbys from now on. Postgres 17 on.

@@ -119,6 +119,10 @@ pub struct ReplicationMetrics {
     pub bytes: IntCounter,
     /// Transactions received whole, those that published nothing among them.
     pub transactions: IntCounter,
+    /// Those of them that the server sent again though they were published.
+    pub repeated: IntCounter,
+    /// Gaps that the operator accepted.
+    pub gaps_accepted: IntCounter,
 }
 
 impl ReplicationMetrics {
@@ -139,6 +143,7 @@ pub struct KafkaMetrics {
     /// Their bytes, as `delivery.max_in_flight` counts them.
     pub in_flight_bytes: UnsignedGauge,
     commit_to_delivery: Histogram,
+    transaction_commit: Histogram,
     delivery_errors: IntCounterVec,
 }
 
@@ -146,6 +151,11 @@ impl KafkaMetrics {
     /// The time from a transaction's commit, by Postgres's clock, to the confirmation of its last record.
     pub fn commit_to_delivery(&self, elapsed: Duration) {
         self.commit_to_delivery.observe(elapsed.as_secs_f64());
+    }
+
+    /// A Kafka transaction was committed, and that took so long.
+    pub fn transaction_committed(&self, elapsed: Duration) {
+        self.transaction_commit.observe(elapsed.as_secs_f64());
     }
 
     /// A record that Kafka did not take; `kind` is from a closed set.
@@ -339,6 +349,16 @@ impl Metrics {
                 "Bytes received on the replication connection.",
             )?,
             transactions: counter(&registry, "transactions_total", "Transactions received whole.")?,
+            repeated: counter(
+                &registry,
+                "repeated_transactions_total",
+                "Transactions that were published already and came again.",
+            )?,
+            gaps_accepted: counter(
+                &registry,
+                "gaps_accepted_total",
+                "Gaps in the changes that were accepted.",
+            )?,
         };
         let commit_to_delivery = register(
             &registry,
@@ -350,10 +370,21 @@ impl Metrics {
                 .buckets(COMMIT_TO_DELIVERY_BUCKETS.to_vec()),
             )?,
         )?;
+        let transaction_commit = register(
+            &registry,
+            Histogram::with_opts(
+                HistogramOpts::new(
+                    "walferry_transaction_commit_seconds",
+                    "Exactly-once: how long the commit of a Kafka transaction takes.",
+                )
+                .buckets(COMMIT_TO_DELIVERY_BUCKETS.to_vec()),
+            )?,
+        )?;
         let kafka = KafkaMetrics {
             in_flight_records: gauge(&registry, "in_flight_records", "Records not yet confirmed by Kafka.")?,
             in_flight_bytes: gauge(&registry, "in_flight_bytes", "Bytes not yet confirmed by Kafka.")?,
             commit_to_delivery,
+            transaction_commit,
             delivery_errors: counters(
                 &registry,
                 "delivery_errors_total",

@@ -19,6 +19,7 @@ mod crash;
 mod dead_letters;
 mod debezium;
 mod evolution;
+mod exactly_once;
 mod idle;
 mod large_transaction;
 mod outage;

@@ -209,6 +209,7 @@ def read(brokers, topics, timeout):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
+            "enable.partition.eof": True,
             "fetch.message.max.bytes": 16 * 1024 * 1024,
         }
     )
@@ -232,11 +233,14 @@ def read(brokers, topics, timeout):
             elif time.monotonic() - heard > timeout:
                 raise SystemExit(f"nothing arrived for {timeout} s with {ends} still to come")
             for message in messages:
-                if message.error():
-                    if message.error().code() == KafkaError._PARTITION_EOF:
-                        continue
-                    raise SystemExit(f"consumer: {message.error()}")
                 at = (message.topic(), message.partition())
+                if message.error():
+                    if message.error().code() != KafkaError._PARTITION_EOF:
+                        raise SystemExit(f"consumer: {message.error()}")
+                    # What lies between the last record and the end are marks of transactions.
+                    if message.offset() >= ends.get(at, message.offset() + 1):
+                        del ends[at]
+                    continue
                 if at not in ends:
                     continue
                 yield (*at, message.offset(), message.key(), message.value(), message.headers() or [])

@@ -175,7 +175,7 @@ async fn run(limit: Option<Duration>) -> Result<(), DemoError> {
     ));
     let metrics = Metrics::new()?;
     let (drain, drained) = shutdown::channel();
-    let pipeline = pipeline::run(&config, &status, &metrics, drained);
+    let pipeline = pipeline::run(&config, None, &status, &metrics, drained);
     tokio::pin!(pipeline);
 
     let registry = Arc::new(Registry::new(RegistrySettings {

@@ -19,7 +19,9 @@ use self::destination::Destination;
 use self::forget::Sweep;
 pub(super) use self::replay::{Replayer, StillDead};
 use self::way::Way;
+use super::blocked::while_blocked;
 use super::error::PipelineError;
+use super::guarantee::Hold;
 use super::relations;
 use super::reshape::{Unread, reshape};
 use super::rules::Rules;
@@ -28,6 +30,7 @@ use crate::avro::{
     BadRow, Batch, EncoderSettings, MAX_HEADERS, MessageEncoder, Reason, Record, Shown, Subject, TableEncoder,
 };
 use crate::envelope::{Position, RowChange, TopicTemplate, Transaction, topic_name};
+use crate::failpoint;
 use crate::kafka::{OutRecord, Producer, SendErrorKind, TopicUse};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, LogicalMessage, RelationMessage, TypeMessage};
@@ -35,7 +38,7 @@ use crate::progress::{self, Failure};
 use crate::relation::{self, CatalogFacts, Relation};
 use crate::schema_registry::{Registry, SubjectStrategy};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::state::{State, Status};
+use crate::telemetry::state::Status;
 
 /// What becomes of TRUNCATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +97,18 @@ pub(super) struct Open {
     pub(super) info: Transaction,
     /// Changes published so far; the place of the next.
     pub(super) ordinal: u64,
+    /// How many of its changes are published already.
+    pub(super) skip: u64,
+    /// What holds its end back beside its records.
+    pub(super) hold: Option<Hold>,
 }
 
 impl Open {
+    /// All of it is published already.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.skip == u64::MAX
+    }
+
     /// The place of the next change.
     fn position(&self) -> Position {
         Position {
@@ -305,12 +317,15 @@ impl Publisher {
             }
             break (encoder, destination, Some(bad));
         };
+        if bad.is_some() {
+            open.ordinal += encoder.places(change, &mut self.batch);
+        }
+        if position.ordinal < open.skip {
+            return Ok(());
+        }
         let why = match bad {
             None => too_large(&self.way.producer, &self.batch, destination).await?,
-            Some(bad) => {
-                open.ordinal += encoder.places(change, &mut self.batch);
-                Some(Why::BadRow(bad))
-            }
+            Some(bad) => Some(Why::BadRow(bad)),
         };
         let Some(why) = why else {
             if !destination.has_counts() {
@@ -368,6 +383,9 @@ impl Publisher {
             &mut open.ordinal,
             &mut self.batch,
         );
+        if position.ordinal < open.skip {
+            return Ok(());
+        }
         let Some(why) = too_large(&self.way.producer, &self.batch, destination).await? else {
             return send(&self.way.producer, &self.way.status, &self.batch, destination, open).await;
         };
@@ -472,7 +490,7 @@ async fn send(
     open: &Open,
 ) -> Result<(), PipelineError> {
     if !producer.has_capacity() {
-        wait_for_capacity(producer, status).await;
+        while_blocked(producer, status, producer.capacity()).await;
     }
     let stamp = destination.stamp.clone();
     let stamp = stamp.as_ref().map(|(name, value)| (*name, value.as_slice()));
@@ -484,7 +502,7 @@ async fn send(
             match refused.kind {
                 SendErrorKind::QueueFull => {
                     ticket = refused.ticket;
-                    wait_for_capacity(producer, status).await;
+                    while_blocked(producer, status, producer.capacity()).await;
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 SendErrorKind::TooLarge { size } => {
@@ -509,35 +527,11 @@ async fn send(
                 }
             }
         }
+        failpoint::reached("enqueued");
         destination.add(
             record.op,
             out.key.map_or(0, <[u8]>::len) + out.value.map_or(0, <[u8]>::len),
         );
     }
     Ok(())
-}
-
-/// Waits until Kafka has confirmed enough. Reading stops meanwhile; status updates do not.
-async fn wait_for_capacity(producer: &Producer, status: &Status) {
-    // Under load the limit is reached all the time, for moments; a state is what lasts.
-    const LASTING: Duration = Duration::from_secs(1);
-    let before = status.state();
-    let mut waited = false;
-    while tokio::time::timeout(LASTING, producer.capacity()).await.is_err() {
-        if !waited {
-            tracing::warn!("kafka does not confirm what it was given; reading has stopped until it does");
-            waited = true;
-        }
-        let in_flight = producer.in_flight();
-        let reason = format!(
-            "{} records ({} bytes) are not yet confirmed",
-            in_flight.records, in_flight.bytes
-        );
-        status.set_state(State::BlockedByKafka, Some(reason));
-        status.heartbeat();
-    }
-    if waited {
-        tracing::info!("kafka confirms again");
-        status.set_state(before, None);
-    }
 }

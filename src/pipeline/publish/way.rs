@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::destination::Destination;
 use crate::avro::RecordSchemas;
+use crate::failpoint;
 use crate::kafka::{Producer, TopicUse};
 use crate::pipeline::error::{PipelineError, chain};
 use crate::schema_registry::{Break, Registry, RegistryError, SubjectStrategy};
@@ -37,6 +38,7 @@ impl Way {
     ) -> Result<Ids, PipelineError> {
         let before = self.status.state();
         let Destination { label, topic, .. } = &*destination;
+        failpoint::reached("topic");
         let limit = self.producer.ensure_topic(topic, used).await?;
         let key = match schemas.key {
             Some((schema, name)) => {
@@ -71,6 +73,7 @@ impl Way {
             );
             self.status.heartbeat();
         };
+        failpoint::reached("registration");
         let registered = self.registry.schema_id(subject, schema, &mut on_retry).await;
         let registered = registered.map_err(|source| {
             if source.is_incompatible() {

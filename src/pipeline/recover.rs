@@ -1,0 +1,81 @@
+//! What is published already, found out before anything is read from the stream.
+
+use std::sync::Arc;
+
+use super::error::PipelineError;
+use super::refusal::Refusal;
+use super::session::Pipeline;
+use crate::failpoint;
+use crate::kafka::Producer;
+use crate::lsn::Lsn;
+use crate::recovery::{self, Found, Identity, Reconciled, StateRecord, Switch};
+use crate::replication::ReplicationClient;
+
+/// The history file is not there.
+const UNDEFINED_FILE: &str = "58P01";
+
+impl Pipeline {
+    /// What is recorded of this pipeline. Under exactly-once any older instance is fenced before, so that it stays true.
+    pub(super) async fn recorded(&self, producer: &Arc<Producer>) -> Result<Option<StateRecord>, PipelineError> {
+        failpoint::reached("recovering");
+        self.state.ensure(producer).await?;
+        producer.fence().await?;
+        let Some(bytes) = self.state.recover(producer, &self.kafka).await? else {
+            return Ok(None);
+        };
+        let record = StateRecord::parse(&bytes).map_err(|source| PipelineError::State {
+            topic: self.state.topic.clone(),
+            pipeline: self.state.pipeline.clone(),
+            source,
+        })?;
+        Ok(Some(record))
+    }
+
+    /// Holds what is recorded against what the server says.
+    pub(super) async fn reconcile(
+        &self,
+        recorded: Option<&StateRecord>,
+        identity: &Identity,
+        slot: Option<Lsn>,
+    ) -> Result<Reconciled, PipelineError> {
+        let history = match recorded {
+            Some(recorded) if recorded.identity.timeline != identity.timeline => {
+                self.history(identity.timeline).await?
+            }
+            _ => Vec::new(),
+        };
+        let found = Found {
+            identity,
+            history: &history,
+            slot,
+        };
+        let reconciled = recovery::reconcile(recorded, found, self.accept_gap).map_err(Refusal::Gap)?;
+        Ok(reconciled)
+    }
+
+    /// Says what follows, where it is not the usual, and counts it.
+    pub(super) fn tell(&self, reconciled: &Reconciled) {
+        if let Some(gap) = &reconciled.accepted {
+            self.metrics.replication.gaps_accepted.inc();
+            let (from, to) = (gap.from, reconciled.place.end_lsn);
+            tracing::warn!(%from, %to, %gap, "a gap was accepted as asked: changes in it are missing from the topics for ever");
+        }
+        if let Some((from, to)) = reconciled.orphaned {
+            tracing::warn!(
+                %from,
+                %to,
+                "the server was promoted before it had received what is published: the topics have changes that the database does not"
+            );
+        }
+    }
+
+    /// By a connection of its own, which an error spoils.
+    async fn history(&self, timeline: u32) -> Result<Vec<Switch>, PipelineError> {
+        let mut client = ReplicationClient::connect(&self.postgres).await?;
+        let content = match client.timeline_history(timeline).await {
+            Err(error) if error.sqlstate() == Some(UNDEFINED_FILE) => return Ok(Vec::new()),
+            content => content?,
+        };
+        Ok(recovery::timeline_history(&content)?)
+    }
+}
