@@ -10,9 +10,11 @@ use crate::lsn::Lsn;
 pub struct Limits {
     /// It is open for so long at most, if a Postgres transaction ends by then.
     pub interval: Duration,
-    /// It holds about so many changes at most: a larger Postgres transaction is split.
+    /// With so many changes it is committed, if no Postgres transaction is open. One that alone has so many is split, so that there
+    /// are never twice as many.
     pub changes: u64,
-    /// It is open for so long at most, whatever comes: Kafka itself would abort it later.
+    /// It is open for so long at most, whatever comes: Kafka itself would abort it later. A Postgres transaction that has not ended
+    /// by then is split.
     pub longest: Duration,
     /// While nothing is published, a position is recorded this often at most.
     pub idle: Duration,
@@ -39,10 +41,15 @@ struct Transaction {
 
 /// Gathers Postgres transactions into Kafka transactions.
 ///
-/// Claims, which `tests` attacks:
+/// Claims, which `tests` and `model` attack:
 /// - A place that is recorded says precisely which changes were published by the transactions committed so far.
-/// - A Postgres transaction is published whole in one Kafka transaction, unless it is larger than the limits.
+/// - A Postgres transaction is published whole in one Kafka transaction, unless it alone has more changes than the limit or has not
+///   ended when the Kafka transaction is as old as it may be.
 /// - Positions are recorded in their order, and none is skipped that holds something unpublished.
+/// - At its [`deadline`](Gathering::deadline) something is due.
+///
+/// It must be asked what is [`due`](Gathering::due) after every message. After a commit that failed it is of no use any more,
+/// whatever the error: only what is recorded says whether the transaction was committed.
 #[derive(Debug)]
 pub struct Gathering {
     limits: Limits,
@@ -104,7 +111,8 @@ impl Gathering {
         self.transaction.is_some()
     }
 
-    /// The open Postgres transaction has `changes` changes by now, those included that were skipped.
+    /// The open Postgres transaction has `changes` changes by now, those included that were skipped. Sent again, it must be counted
+    /// the same.
     pub fn changes(&mut self, changes: u64) {
         let Some(open) = self.open.as_mut() else {
             return;
@@ -122,7 +130,11 @@ impl Gathering {
             return;
         };
         self.sealed = Place {
-            commit_lsn: open.commit_lsn,
+            // One without changes leaves nothing in Kafka that could be orphaned.
+            commit_lsn: match open.changes.max(open.skip) {
+                0 => self.sealed.commit_lsn,
+                _ => open.commit_lsn,
+            },
             end_lsn: end_lsn.max(self.sealed.end_lsn),
             partial: 0,
         };
@@ -167,9 +179,13 @@ impl Gathering {
         let due = match self.transaction {
             None => self.open.is_none() && self.sealed != self.recorded && now >= self.recorded_at + self.limits.idle,
             Some(transaction) => {
-                let whole =
-                    self.open.is_none_or(|open| open.dropped) && now >= transaction.since + self.limits.interval;
-                whole || transaction.changes >= self.limits.changes || now >= transaction.since + self.limits.longest
+                let age = now.saturating_duration_since(transaction.since);
+                let (full, old) = match self.open.filter(|open| !open.dropped) {
+                    None => (transaction.changes, self.limits.interval.min(self.limits.longest)),
+                    // What is in it of earlier ones does not count: a small one is not cut because it comes last.
+                    Some(open) => (open.changes.saturating_sub(open.skip), self.limits.longest),
+                };
+                full >= self.limits.changes || age >= old
             }
         };
         due.then(|| self.place())
@@ -178,7 +194,7 @@ impl Gathering {
     /// When to ask again, though nothing comes.
     pub fn deadline(&self) -> Option<Instant> {
         match (self.transaction, self.open) {
-            (Some(transaction), None) => Some(transaction.since + self.limits.interval),
+            (Some(transaction), None) => Some(transaction.since + self.limits.interval.min(self.limits.longest)),
             (Some(transaction), Some(_)) => Some(transaction.since + self.limits.longest),
             (None, None) if self.sealed != self.recorded => Some(self.recorded_at + self.limits.idle),
             (None, _) => None,

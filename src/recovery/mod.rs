@@ -8,10 +8,19 @@
 //! Postgres sends again what it was not told of, and [`Resume`] says what of it to drop. Which changes go into which Kafka
 //! transaction is decided by [`Gathering`].
 //!
-//! All of it is pure: it is driven by the pipeline, and by `tests` through thousands of interleavings of crashes,
-//! lost answers and restarts.
+//! All of it is pure: it is driven by the pipeline, and by `model` through thousands of interleavings of two pipelines with crashes,
+//! lost and late answers, promotions, and slots that somebody moves.
+//!
+//! What the pipeline owes, in this order; `model` shows what comes of leaving one out:
+//! 1. take the slot, so that nobody else does, and ask the server who it is and where the slot stands;
+//! 2. fence whoever published before, so that nothing of theirs is committed any more;
+//! 3. read the record up to a sentinel of one's own: the broker that is asked may not have the last one yet;
+//! 4. reconcile; if there was no slot, make one and begin again; if there is news, record it;
+//! 5. stream; commit changes and record together, and only then tell the slot. After any error of Kafka: begin again.
 
 mod gathering;
+#[cfg(test)]
+mod model;
 mod reconcile;
 mod record;
 mod resume;

@@ -28,9 +28,10 @@ pub struct Found<'a> {
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconciled {
-    /// What is published of what the server sends. Without a slot: of what a new one will send.
+    /// What is published of what the server sends.
     pub place: Place,
-    /// Whether the record does not say so yet and is to be written before anything else.
+    /// Whether the record does not say so yet and is to be written before anything else. Never without a slot: then one may be made,
+    /// and is to be reconciled in its turn. A record of a slot that is not there yet would turn its first position into a gap.
     pub news: bool,
     /// The gap that the operator accepted.
     pub accepted: Option<Gap>,
@@ -116,86 +117,98 @@ pub enum GapKind {
 /// timeline, everything that is not published comes. On a timeline that descends from the recorded one the same is true up to
 /// the switch point; what was published beyond it is of a history that is no more, and its positions mean other changes now.
 ///
+/// Claims, which `model` attacks:
+/// - Without a gap, the place describes precisely what of the server's history is published, and the slot sends all the rest.
+/// - A slot that nobody moved, on the recorded timeline or a descendant of it, is never refused.
+/// - A gap of [`GapKind::Ahead`] or [`GapKind::NoSlot`] begins where the published changes end: what is missing lies in it, and
+///   accepted, nothing else is missing and nothing is published twice.
+/// - A gap of another kind is between histories that have nothing to do with each other: accepted, everything from the slot on is
+///   published, and what both histories share may be published again.
+/// - Changes are said to be orphaned just when some are.
+///
 /// # Errors
 /// A [`Gap`], unless `accepted` is its beginning: then the stream goes on from the slot.
 pub fn reconcile(recorded: Option<&StateRecord>, found: Found<'_>, accepted: Option<Lsn>) -> Result<Reconciled, Gap> {
+    let slot = found.slot.unwrap_or(Lsn::ZERO);
     let Some(recorded) = recorded else {
         // Nothing is known: a first start, or one of a walferry that did not record. The slot is taken as it is.
         return Ok(Reconciled {
-            place: Place::at(found.slot.unwrap_or(Lsn::ZERO)),
-            news: true,
+            place: Place::at(slot),
+            news: found.slot.is_some(),
             accepted: None,
             orphaned: None,
         });
     };
-    let end = recorded.place.end_lsn;
-    let gap = |kind, from, to| {
+    let end = recorded.place.end_lsn.max(recorded.place.commit_lsn);
+    let gap = |kind, from, to, place, orphaned| {
         let gap = Gap { kind, from, to };
         if accepted != Some(gap.from) {
             return Err(gap);
         }
         Ok(Reconciled {
-            place: Place::at(found.slot.unwrap_or(Lsn::ZERO)),
-            news: true,
+            place,
+            news: found.slot.is_some(),
             accepted: Some(gap),
-            orphaned: None,
+            orphaned,
         })
     };
+    let foreign = |kind| gap(kind, end, None, Place::at(slot), None);
     let (now, then) = (found.identity, &recorded.identity);
     if now.system_identifier != then.system_identifier {
-        let kind = GapKind::System {
+        return foreign(GapKind::System {
             found: now.system_identifier.clone(),
             recorded: then.system_identifier.clone(),
-        };
-        return gap(kind, end, None);
+        });
     }
     if now.database_oid != then.database_oid {
-        let kind = GapKind::Database {
+        return foreign(GapKind::Database {
             found: now.database_oid,
             recorded: then.database_oid,
-        };
-        return gap(kind, end, None);
+        });
     }
     let switch = found.history.iter().find(|switch| switch.timeline == then.timeline);
     if now.timeline != then.timeline && switch.is_none() {
-        let kind = GapKind::Timeline {
+        return foreign(GapKind::Timeline {
             found: now.timeline,
             recorded: then.timeline,
-        };
-        return gap(kind, end, None);
+        });
     }
     let (place, orphaned) = match switch {
         Some(switch) if now.timeline != then.timeline => before(recorded.place, switch.at),
         _ => (recorded.place, None),
     };
-    let slot = now.slot.clone();
+    // Of a transaction that is published in part, the rest comes from any slot that stands at its commit or before.
+    let end = place.end_lsn.max(place.commit_lsn);
+    let beyond = Place {
+        end_lsn: slot,
+        partial: 0,
+        ..place
+    };
+    let name = now.slot.clone();
     match found.slot {
-        None => gap(GapKind::NoSlot { slot }, place.end_lsn, None),
-        Some(position) if position > place.end_lsn => gap(GapKind::Ahead { slot }, place.end_lsn, Some(position)),
-        Some(_) => Ok(Reconciled {
-            place,
-            news: now != then,
+        None => gap(GapKind::NoSlot { slot: name }, end, None, beyond, orphaned),
+        Some(slot) if slot > end => gap(GapKind::Ahead { slot: name }, end, Some(slot), beyond, orphaned),
+        Some(slot) => Ok(Reconciled {
+            place: Place {
+                end_lsn: place.end_lsn.max(slot),
+                ..place
+            },
+            news: now != then || slot > recorded.place.end_lsn,
             accepted: None,
             orphaned,
         }),
     }
 }
 
-/// What of a place is true before the point where its timeline ended.
+/// What of a place is true before the point where its timeline ended, and what was published beyond that.
 fn before(place: Place, end: Lsn) -> (Place, Option<(Lsn, Lsn)>) {
-    let known = Place {
-        end_lsn: place.end_lsn.min(end),
-        ..match place.commit_lsn < end {
-            true => place,
-            false => Place::default(),
-        }
-    };
-    // A part of a transaction that committed after the switch is orphaned as well; how far it reached is not recorded.
-    let reached = match place.partial {
-        0 => place.end_lsn,
-        _ => place.end_lsn.max(place.commit_lsn),
-    };
-    (known, (reached > end).then_some((end, reached)))
+    if place.commit_lsn < end {
+        // Whatever lies between its last change and the place's end published nothing.
+        let end_lsn = place.end_lsn.min(end);
+        return (Place { end_lsn, ..place }, None);
+    }
+    // It is the last of which anything is published, so everything before is. How far it reached is not recorded if it was split.
+    (Place::at(end), Some((end, place.end_lsn.max(place.commit_lsn))))
 }
 
 /// A history file that cannot be understood.

@@ -10,9 +10,10 @@ const VERSION: u32 = 1;
 /// Where the published changes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Commit LSN of the last transaction of which anything is published.
+    /// Commit LSN of the last transaction of which anything is published. Everything that committed before it is.
     pub commit_lsn: Lsn,
-    /// Everything that committed before this is published: the end of a transaction, or the position of a keepalive.
+    /// Everything that committed before this is published: the end of a transaction, or the position of a keepalive. The slot
+    /// may be told it.
     pub end_lsn: Lsn,
     /// How many changes of the transaction at `commit_lsn` are published, if not all of it is; it then ends after `end_lsn`.
     pub partial: u64,

@@ -166,7 +166,7 @@ fn a_gap_is_accepted_by_its_beginning_and_by_nothing_else() {
     };
     assert!(reconcile(Some(&record), found(0x200), Some(lsn(0x200))).is_err());
     let reconciled = reconcile(Some(&record), found(0x200), Some(lsn(110))).unwrap();
-    assert_eq!((reconciled.place, reconciled.news), (place(0, 0x200, 0), true));
+    assert_eq!((reconciled.place, reconciled.news), (place(100, 0x200, 0), true));
     assert_eq!(reconciled.accepted.map(|gap| gap.to), Some(Some(lsn(0x200))));
     // Left in place, the acceptance does nothing where there is no gap.
     assert_eq!(
@@ -205,11 +205,82 @@ fn what_a_promoted_standby_had_not_received_is_skipped_up_to_the_switch_only() {
     assert_eq!(resume.treatment(lsn(106)), Ok(Treatment::Publish { skip: 0 }));
     // A part of one that is lost.
     let reconciled = judged(place(200, 104, 7));
-    assert_eq!(reconciled.place, place(0, 104, 0));
+    assert_eq!(reconciled.place, place(0, 105, 0));
     assert_eq!(reconciled.orphaned, Some((lsn(105), lsn(200))));
+    // A message that ends where it begins, before a part of one that is lost: it is not published again.
+    let reconciled = judged(place(200, 95, 7));
+    assert_eq!(Resume::new(reconciled.place).treatment(lsn(95)), Ok(Treatment::Drop));
     // And its slot may not stand past the switch.
     let gap = judge(&recorded(1, place(106, 110, 0)), &identity("7", 2), &history, Some(108)).unwrap_err();
     assert_eq!((gap.from, gap.to), (lsn(105), Some(lsn(108))));
+}
+
+#[test]
+fn only_changes_are_orphaned_and_a_message_at_the_switch_is_one() {
+    let history = [Switch {
+        timeline: 1,
+        at: lsn(105),
+    }];
+    let judged = |record: Place| judge(&recorded(1, record), &identity("7", 2), &history, Some(90)).unwrap();
+    // Received beyond the switch, with nothing in it.
+    let reconciled = judged(place(100, 300, 0));
+    assert_eq!((reconciled.place, reconciled.orphaned), (place(100, 105, 0), None));
+    // A message that begins, and so ends, where the new timeline does.
+    let reconciled = judged(place(105, 105, 0));
+    assert_eq!(
+        (reconciled.place, reconciled.orphaned),
+        (place(0, 105, 0), Some((lsn(105), lsn(105))))
+    );
+}
+
+#[test]
+fn an_accepted_gap_does_not_hide_what_is_orphaned() {
+    let history = [Switch {
+        timeline: 1,
+        at: lsn(105),
+    }];
+    let now = identity("7", 2);
+    let found = |slot| Found {
+        identity: &now,
+        history: &history,
+        slot,
+    };
+    let record = recorded(1, place(106, 110, 0));
+    for slot in [Some(lsn(108)), None] {
+        let reconciled = reconcile(Some(&record), found(slot), Some(lsn(105))).unwrap();
+        assert_eq!(reconciled.orphaned, Some((lsn(105), lsn(110))), "{slot:?}");
+    }
+    // What is published before the gap is still known to be: the next promotion may orphan it.
+    let record = recorded(1, place(100, 103, 0));
+    let reconciled = reconcile(Some(&record), found(Some(lsn(108))), Some(lsn(103))).unwrap();
+    assert_eq!(reconciled.place, place(100, 108, 0));
+}
+
+#[test]
+fn the_rest_of_a_split_transaction_comes_from_a_slot_at_its_commit_or_before() {
+    let record = recorded(1, place(200, 104, 7));
+    for slot in [150, 200] {
+        let reconciled = judge(&record, &identity("7", 1), &[], Some(slot)).unwrap();
+        assert_eq!((reconciled.place, reconciled.news), (place(200, slot, 7), true));
+    }
+    let gap = judge(&record, &identity("7", 1), &[], Some(201)).unwrap_err();
+    assert_eq!((gap.from, gap.to), (lsn(200), Some(lsn(201))));
+}
+
+#[test]
+fn without_a_slot_there_is_nothing_to_record() {
+    let now = identity("7", 1);
+    let found = |slot| Found {
+        identity: &now,
+        history: &[],
+        slot,
+    };
+    assert!(!reconcile(None, found(None), None).unwrap().news);
+    let record = recorded(1, place(100, 110, 0));
+    assert!(!reconcile(Some(&record), found(None), Some(lsn(110))).unwrap().news);
+    // The slot that is made then leaves a gap with the same beginning.
+    let reconciled = reconcile(Some(&record), found(Some(lsn(180))), Some(lsn(110))).unwrap();
+    assert_eq!((reconciled.place, reconciled.news), (place(100, 180, 0), true));
 }
 
 #[test]
@@ -326,6 +397,30 @@ fn a_split_transaction_goes_on_after_a_restart_from_what_is_recorded() {
 }
 
 #[test]
+fn a_small_transaction_is_not_cut_because_earlier_ones_fill_the_kafka_transaction() {
+    let (mut gathering, now) = gathering();
+    gathering.begin(lsn(110)).unwrap();
+    gathering.opened(now);
+    gathering.changes(8);
+    gathering.seal(lsn(115));
+    gathering.begin(lsn(120)).unwrap();
+    gathering.changes(2);
+    assert_eq!(gathering.due(now), None);
+    gathering.changes(3);
+    assert_eq!(gathering.due(now), None);
+    gathering.seal(lsn(125));
+    assert_eq!(gathering.due(now), Some(place(120, 125, 0)));
+}
+
+#[test]
+fn a_transaction_without_changes_moves_the_end_and_not_the_last_commit() {
+    let (mut gathering, now) = gathering();
+    gathering.begin(lsn(110)).unwrap();
+    gathering.seal(lsn(115));
+    assert_eq!(gathering.due(now + LIMITS.idle), Some(place(90, 115, 0)));
+}
+
+#[test]
 fn positions_alone_are_recorded_at_the_idle_interval() {
     let (mut gathering, now) = gathering();
     assert_eq!(gathering.deadline(), None);
@@ -335,7 +430,7 @@ fn positions_alone_are_recorded_at_the_idle_interval() {
     assert_eq!(gathering.due(now + LIMITS.idle), None, "a transaction is open");
     gathering.seal(lsn(315));
     assert_eq!(gathering.deadline(), Some(now + LIMITS.idle));
-    assert_eq!(gathering.due(now + LIMITS.idle), Some(place(310, 315, 0)));
+    assert_eq!(gathering.due(now + LIMITS.idle), Some(place(90, 315, 0)));
 }
 
 #[test]
