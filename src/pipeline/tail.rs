@@ -15,7 +15,7 @@ use super::reshape::{Unread, reshape};
 use super::sql::Sql;
 use super::stream::now_us;
 use super::{prepare, published, relations, rules, settings, source};
-use crate::avro::{Batch, Headers, MessageEncoder, TableEncoder};
+use crate::avro::{Batch, Headers, MessageEncoder, Reason, TableEncoder};
 use crate::config::Config;
 use crate::config::glob::TablePattern;
 use crate::envelope::{RowChange, Transaction};
@@ -339,6 +339,30 @@ impl<'a> Tail<'a> {
             }
             let encoded = table.encoder.encode(change, transaction, lsn, ordinal, &mut self.batch);
             let Err(error) = encoded else { break table };
+            // As `run` does, so that what is shown is what it publishes.
+            let relaxed = match error.kind {
+                Reason::NullInNotNull => error.column.as_deref().and_then(|column| table.facts.relaxed(column)),
+                _ => None,
+            };
+            if let Some(facts) = relaxed
+                && let Some(described) = self.relations.get(relation)
+            {
+                tracing::info!(
+                    table = described.full_name(),
+                    column = error.column,
+                    "the column is NOT NULL now and has no value in an older row: it is nullable in this table's schemas until the table is described anew"
+                );
+                let wanted = table.wanted;
+                let (topic, encoder) = self.publish.encoder(described, &facts)?;
+                let table = Table {
+                    topic,
+                    encoder,
+                    wanted,
+                    facts,
+                };
+                self.tables.insert(relation, Some(table));
+                continue;
+            }
             if !std::mem::replace(&mut reshaped, true) {
                 let row = Unread {
                     relation,

@@ -26,6 +26,17 @@ impl Default for CatalogFacts {
     }
 }
 
+impl CatalogFacts {
+    /// The same, but for a column that is NOT NULL now and had no value in an older row. `None`: it is not NOT NULL.
+    #[must_use]
+    pub fn relaxed(&self, column: &str) -> Option<Self> {
+        let mut facts = self.clone();
+        let column = facts.columns.get_mut(column).filter(|column| column.not_null)?;
+        column.not_null = false;
+        Some(facts)
+    }
+}
+
 /// What the catalog says of a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnFacts {

@@ -406,6 +406,53 @@ async fn tail_shows_the_tables_that_are_asked_for_until_it_is_stopped() {
     assert!(!exit.stdout.contains('\u{1b}'), "no colours where no terminal is");
 }
 
+/// The catalog says NOT NULL when the row is read: it was altered in the same transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn tail_shows_a_null_from_before_a_not_null_as_run_publishes_it() {
+    for (types, envelope) in [("debezium", "debezium"), ("debezium", "row"), ("avro", "row")] {
+        let postgres = Postgres::shared(17);
+        let database = postgres.database().await;
+        let config = without_servers(&database)
+            .text("avro.types", types)
+            .text("avro.envelope", envelope)
+            .text("avro.nullability", "catalog");
+        database
+            .execute(&format!(
+                "CREATE TABLE t (id int PRIMARY KEY, v int, w int NOT NULL); CREATE PUBLICATION {} FOR TABLE t",
+                config.name()
+            ))
+            .await;
+        let mut tail = Walferry::spawn(&config, "tail --limit 3");
+        shows(&mut tail).await;
+        database
+            .execute(
+                "BEGIN; INSERT INTO t VALUES (1, NULL, 1); UPDATE t SET v = 10; ALTER TABLE t ALTER v SET NOT NULL; \
+                 INSERT INTO t VALUES (2, 20, 2); COMMIT",
+            )
+            .await;
+        let exit = tail.end(SOON).await;
+        assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+        exit.says(&["public.t", "column=\"v\"", "NOT NULL"]);
+        assert!(!exit.stderr.contains("passed over"), "{}", exit.stderr);
+        let rows: Vec<Value> = lines(&exit)
+            .into_iter()
+            .map(|line| match envelope {
+                "row" => line["value"].clone(),
+                _ => line["value"]["after"].clone(),
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                json!({ "id": 1, "v": null, "w": 1 }),
+                json!({ "id": 1, "v": 10, "w": 1 }),
+                json!({ "id": 2, "v": 20, "w": 2 }),
+            ],
+            "types = {types}, envelope = {envelope}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tail_ends_quietly_after_its_time_and_when_its_reader_has_gone() {
     let postgres = Postgres::shared(15);
