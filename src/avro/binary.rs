@@ -13,7 +13,7 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
     if zigzag < 0x80 {
         out.push(low_byte(zigzag));
     } else {
-        out.extend_from_slice(varint(zigzag).as_bytes());
+        varint(zigzag).append(out);
     }
 }
 
@@ -124,7 +124,7 @@ fn put_long_frame(at: usize, start: usize, length: usize, out: &mut Vec<u8>) {
 
 /// Appends a decimal number in ASCII.
 pub(super) fn put_decimal(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(decimal(value).as_bytes());
+    decimal(value).append(out);
 }
 
 /// A decimal number in ASCII.
@@ -172,7 +172,7 @@ fn put_eight(value: u64, leading: bool, out: &mut Short<24>) {
 
 /// Appends an LSN as Postgres prints it, `X/X`.
 pub(super) fn put_lsn(lsn: Lsn, out: &mut Vec<u8>) {
-    out.extend_from_slice(lsn_text(lsn).as_bytes());
+    lsn_text(lsn).append(out);
 }
 
 /// An LSN as Postgres prints it, `X/X`.

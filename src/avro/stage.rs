@@ -205,6 +205,14 @@ impl<const N: usize> Short<N> {
         at.wrapping_add(self.length)
     }
 
+    /// Appends it: all the space, of which what is over is cut off.
+    #[inline]
+    pub(super) fn append(&self, out: &mut Vec<u8>) {
+        let end = out.len().wrapping_add(self.length);
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
+    }
+
     /// The bytes.
     #[inline]
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -241,6 +249,8 @@ mod tests {
         assert_eq!(writer.len(), 11);
         writer.flush();
         assert_eq!(out, b"-a\x02anyshort");
+        short.append(&mut out);
+        assert_eq!(out, b"-a\x02anyshortshort");
     }
 
     proptest! {
