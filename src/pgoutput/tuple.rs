@@ -139,15 +139,13 @@ fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     tail.split_at_checked(usize::try_from(u32::from_be_bytes(length)).ok()?)
 }
 
-impl<'a> Iterator for TupleIter<'a> {
-    type Item = Datum<'a>;
-
+impl<'a> TupleIter<'a> {
+    /// [`next`](Iterator::next) with a way out of its own for each kind: whoever asks for the kind right after is already there.
     #[inline]
-    fn next(&mut self) -> Option<Datum<'a>> {
+    pub fn next_by_kind(&mut self) -> Option<Datum<'a>> {
         // The tuple was walked: it ends where no column remains, and none of the other `?` is ever taken.
         let (&kind, tail) = self.rest.split_first()?;
         self.remaining = self.remaining.wrapping_sub(1);
-        // Each kind has its own way out, so that whoever asks for it next is already there.
         match kind {
             b't' => {
                 let (value, tail) = split_value(tail)?;
@@ -168,6 +166,32 @@ impl<'a> Iterator for TupleIter<'a> {
                 Some(Datum::Unchanged)
             }
         }
+    }
+}
+
+impl<'a> Iterator for TupleIter<'a> {
+    type Item = Datum<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datum<'a>> {
+        self.remaining = self.remaining.checked_sub(1)?;
+        // The tuple was walked: none of the `?` below is ever taken.
+        let (&kind, tail) = self.rest.split_first()?;
+        let datum = match kind {
+            b'n' => Datum::Null,
+            b'u' => Datum::Unchanged,
+            _ => {
+                let (value, tail) = split_value(tail)?;
+                self.rest = tail;
+                return Some(if kind == b't' {
+                    Datum::Text(value)
+                } else {
+                    Datum::Binary(value)
+                });
+            }
+        };
+        self.rest = tail;
+        Some(datum)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -266,5 +290,30 @@ impl TupleBuf {
 impl fmt::Debug for TupleBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_tuple().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_through_a_tuple_give_the_same_columns() {
+        let columns = [
+            Datum::Text(b"a"),
+            Datum::Null,
+            Datum::Binary(&[0, 1]),
+            Datum::Unchanged,
+            Datum::Text(b""),
+        ];
+        let mut tuple = TupleBuf::new();
+        for column in columns {
+            tuple.push(column).unwrap();
+        }
+        let mut iter = tuple.as_tuple().iter();
+        let by_kind: Vec<_> = std::iter::from_fn(|| iter.next_by_kind()).collect();
+        assert_eq!(by_kind, columns);
+        assert_eq!(iter.len(), 0);
+        assert_eq!(tuple.as_tuple().iter().collect::<Vec<_>>(), columns);
     }
 }

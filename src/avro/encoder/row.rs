@@ -26,7 +26,7 @@ impl TableEncoder {
         while let Some(field) = fields.next() {
             let kind = &field.kind;
             let column = || column_before(fields.len(), self.fields.len());
-            let put = match data.next() {
+            let put = match data.next_by_kind() {
                 None => break,
                 Some(Datum::Text(text)) => writer.value(
                     field.nullable,
