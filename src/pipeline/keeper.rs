@@ -26,7 +26,7 @@ pub(super) struct Keeper {
 struct Records<T> {
     book: Book,
     /// What Kafka has.
-    confirmed: watch::Receiver<Lsn>,
+    confirmed: watch::Receiver<Place>,
     recorded: Lsn,
     /// Lets Postgres be told.
     tell: T,
@@ -34,13 +34,13 @@ struct Records<T> {
 
 impl<T: Fn(Lsn) + Send + Sync> Records<T> {
     async fn latest(&mut self) -> Result<(), KafkaError> {
-        let lsn = *self.confirmed.borrow_and_update();
-        if lsn > self.recorded {
+        let place = *self.confirmed.borrow_and_update();
+        if place.end_lsn > self.recorded {
             failpoint::reached("delivered");
-            self.book.write(Place::at(lsn)).await?;
+            self.book.write(place).await?;
             failpoint::reached("recorded");
-            self.recorded = lsn;
-            (self.tell)(lsn);
+            self.recorded = place.end_lsn;
+            (self.tell)(place.end_lsn);
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Keeper {
     pub(super) fn start(
         book: Book,
         recorded: Lsn,
-        confirmed: watch::Receiver<Lsn>,
+        confirmed: watch::Receiver<Place>,
         tell: impl Fn(Lsn) + Send + Sync + 'static,
         broken: watch::Sender<Option<Failure>>,
     ) -> Self {

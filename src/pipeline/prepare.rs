@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::source::{self, Settings, Slot, Table, quote_identifier};
 use crate::config::glob::TableFilter;
 use crate::lsn::Lsn;
-use crate::recovery::Identity;
+use crate::recovery::{Identity, Place};
 use crate::replication::{CreateSlot, ReplicationClient};
 use crate::telemetry::{State, Status};
 
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// Everything up to here is in Kafka, of this cluster and timeline; known once a session has streamed.
-    pub(super) confirmed: Option<(Identity, Lsn)>,
+    pub(super) confirmed: Option<(Identity, Place)>,
     /// The column rules were checked against the tables, once: a table that changes later is judged as the stream describes it.
     pub(super) rules_checked: bool,
 }
@@ -42,7 +42,7 @@ impl Memory {
     /// Up to where everything of this cluster and timeline is in Kafka, as this process knows.
     pub(super) fn confirmed(&self, identity: &Identity) -> Lsn {
         match &self.confirmed {
-            Some((known, lsn)) if known == identity => *lsn,
+            Some((known, place)) if known == identity => place.end_lsn,
             _ => Lsn::ZERO,
         }
     }
@@ -313,7 +313,7 @@ mod tests {
             slot: "shop".to_owned(),
         };
         let memory = Memory {
-            confirmed: Some((identity(1), Lsn::new(0x20))),
+            confirmed: Some((identity(1), Place::at(Lsn::new(0x20)))),
             rules_checked: true,
         };
         assert_eq!(memory.confirmed(&identity(1)), Lsn::new(0x20));

@@ -25,7 +25,7 @@ use crate::kafka::{KafkaSettings, Producer, StateTopic};
 use crate::lsn::Lsn;
 use crate::pgoutput::Context;
 use crate::progress::{Event, Failure, Progress};
-use crate::recovery::{Gathering, Identity, Limits, Resume};
+use crate::recovery::{Gathering, Identity, Limits, Place, Resume};
 use crate::replication::{
     PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
@@ -108,7 +108,7 @@ impl Pipeline {
         }
         // Identify first: it is the walsender that knows whether this is Postgres itself or something in between.
         let mut replication = ReplicationClient::connect(&self.postgres).await?;
-        let system = replication.identify_system().await?;
+        replication.identify_system().await?;
         let client = sql.client().await?;
         let settings = source::settings(&client).await?;
         prepare::check_wal_level(&settings)?;
@@ -121,12 +121,6 @@ impl Pipeline {
             rules::check(&self.publish, sql, &tables).await?;
             memory.rules_checked = true;
         }
-        let identity = Identity {
-            system_identifier: system.system_identifier,
-            timeline: system.timeline,
-            database_oid: settings.database_oid,
-            slot: self.wanted.slot.clone(),
-        };
         let found = prepare::slot(
             &client,
             &mut replication,
@@ -135,6 +129,14 @@ impl Pipeline {
             &self.status,
         )
         .await?;
+        // Only now: the wait may have been one for a standby's promotion, which begins another timeline.
+        let system = replication.identify_system().await?;
+        let identity = Identity {
+            system_identifier: system.system_identifier,
+            timeline: system.timeline,
+            database_oid: settings.database_oid,
+            slot: self.wanted.slot.clone(),
+        };
         let mut recorded = None;
         let position = match found {
             Some(position) => position,
@@ -193,7 +195,7 @@ impl Pipeline {
         let told = self.told(told_sender);
         let (progress, guarantee, keeper) = match self.transactions {
             Some(limits) => {
-                let progress = Progress::new(start_lsn, self.observer(told, broken_sender));
+                let progress = Progress::new(start_lsn, self.observer(move |end, _| told(end), broken_sender));
                 let exactly_once = ExactlyOnce::new(
                     Gathering::new(place, limits, Instant::now()),
                     book,
@@ -204,11 +206,15 @@ impl Pipeline {
                 (progress, Guarantee::ExactlyOnce(Box::new(exactly_once)), None)
             }
             None => {
-                // The record is behind what this process knows.
-                place.end_lsn = place.end_lsn.max(memory.confirmed(&identity));
-                let (confirmed_sender, confirmed) = watch::channel(start_lsn);
-                let confirm = move |lsn| {
-                    confirmed_sender.send_replace(lsn);
+                // The record may be behind what this process knows.
+                if let Some((known, confirmed)) = &memory.confirmed
+                    && *known == identity
+                {
+                    place = place.advanced(confirmed.end_lsn, confirmed.commit_lsn);
+                }
+                let (confirmed_sender, confirmed) = watch::channel(place);
+                let confirm = move |end_lsn, published| {
+                    confirmed_sender.send_replace(place.advanced(end_lsn, published));
                 };
                 let progress = Progress::new(start_lsn, self.observer(confirm, broken_sender.clone()));
                 let recorded = reconciled.place.end_lsn;
@@ -251,16 +257,17 @@ impl Pipeline {
 
     fn observer(
         &self,
-        confirm: impl Fn(Lsn) + Send + Sync + 'static,
+        confirm: impl Fn(Lsn, Lsn) + Send + Sync + 'static,
         broken: watch::Sender<Option<Failure>>,
     ) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
         let kafka = self.metrics.kafka.clone();
         Box::new(move |event| match event {
             Event::Advanced {
-                confirmed: lsn,
+                confirmed,
+                published,
                 commit_times_us,
             } => {
-                confirm(lsn);
+                confirm(confirmed, published);
                 let now = now_us();
                 for commit_time in commit_times_us {
                     let elapsed = u64::try_from(now.saturating_sub(*commit_time)).unwrap_or_default();
@@ -354,7 +361,13 @@ impl Pipeline {
             self.wait_for_deliveries(producer).await;
         }
         if self.transactions.is_none() {
-            memory.confirmed = Some((identity, progress.confirmed()));
+            let (commit_lsn, end_lsn) = (progress.published(), progress.confirmed());
+            let place = Place {
+                commit_lsn,
+                end_lsn,
+                partial: 0,
+            };
+            memory.confirmed = Some((identity, place));
         }
         match left? {
             Left::Boundary if settled => Ok(Ended::Drained),

@@ -32,6 +32,8 @@ pub enum Event<'a> {
     Advanced {
         /// The new confirmed LSN.
         confirmed: Lsn,
+        /// Commit LSN of the last transaction with records in it; `0/0` before the first.
+        published: Lsn,
         /// Commit times (µs since 1970, UTC) of the transactions with records which that confirmed.
         commit_times_us: &'a [i64],
     },
@@ -141,6 +143,11 @@ impl Progress {
         self.shared.lock().confirmed()
     }
 
+    /// Commit LSN of the last confirmed transaction with records; `0/0` before the first.
+    pub fn published(&self) -> Lsn {
+        self.shared.lock().published()
+    }
+
     /// Whether nothing waits: no transaction is open and every one received is confirmed.
     pub fn is_idle(&self) -> bool {
         self.shared.lock().is_empty()
@@ -162,9 +169,10 @@ impl Shared {
     }
 
     fn advance(&self, ring: &mut Ring) {
-        if let Some((confirmed, commit_times_us)) = ring.pop_confirmed() {
+        if let Some((confirmed, published, commit_times_us)) = ring.pop_confirmed() {
             (self.observer)(Event::Advanced {
                 confirmed,
+                published,
                 commit_times_us,
             });
         }

@@ -18,6 +18,8 @@ enum Entry {
 pub(super) struct Ring {
     entries: VecDeque<Entry>,
     confirmed: Lsn,
+    /// Commit LSN of the last confirmed transaction that published anything.
+    published: Lsn,
     last_commit: Lsn,
     /// The last entry is a transaction without its Commit.
     open: bool,
@@ -30,6 +32,7 @@ impl Ring {
         Ring {
             entries: VecDeque::new(),
             confirmed,
+            published: Lsn::ZERO,
             last_commit: Lsn::ZERO,
             open: false,
             popped: Vec::new(),
@@ -38,6 +41,10 @@ impl Ring {
 
     pub(super) fn confirmed(&self) -> Lsn {
         self.confirmed
+    }
+
+    pub(super) fn published(&self) -> Lsn {
+        self.published
     }
 
     pub(super) fn last_commit(&self) -> Lsn {
@@ -73,15 +80,18 @@ impl Ring {
         true
     }
 
-    /// Pops the complete prefix; the new confirmed LSN, if that advanced it.
-    pub(super) fn pop_confirmed(&mut self) -> Option<(Lsn, &[i64])> {
+    /// Pops the complete prefix; the new confirmed LSN and the last published commit LSN, if that advanced it.
+    pub(super) fn pop_confirmed(&mut self) -> Option<(Lsn, Lsn, &[i64])> {
         let before = self.confirmed;
         self.popped.clear();
         while let Some(entry) = self.entries.front() {
             let end = match entry {
                 Entry::Position(lsn) => *lsn,
                 Entry::Commit { commit, end: Some(end) } if commit.is_complete() => {
-                    self.popped.extend(commit.commit_time_us());
+                    if let Some((commit_lsn, commit_time_us)) = commit.published() {
+                        self.published = commit_lsn;
+                        self.popped.push(commit_time_us);
+                    }
                     *end
                 }
                 Entry::Commit { .. } => break,
@@ -89,6 +99,6 @@ impl Ring {
             self.confirmed = self.confirmed.max(end);
             self.entries.pop_front();
         }
-        (self.confirmed > before).then_some((self.confirmed, self.popped.as_slice()))
+        (self.confirmed > before).then_some((self.confirmed, self.published, self.popped.as_slice()))
     }
 }

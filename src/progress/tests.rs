@@ -6,6 +6,7 @@ use super::*;
 #[derive(Default)]
 struct Told {
     advanced: Vec<u64>,
+    published: u64,
     commit_times: Vec<i64>,
     broken: Vec<Failure>,
 }
@@ -19,8 +20,10 @@ fn queue() -> (Progress, Arc<Mutex<Told>>) {
             match event {
                 Event::Advanced {
                     confirmed,
+                    published,
                     commit_times_us,
                 } => {
+                    told.published = published.as_u64();
                     told.advanced.push(confirmed.as_u64());
                     told.commit_times.extend(commit_times_us);
                 }
@@ -86,6 +89,8 @@ fn a_transaction_that_published_nothing_waits_for_those_before_it() {
         [7],
         "only what was published has a delivery to time"
     );
+    assert_eq!(told.lock().unwrap().published, 200);
+    assert_eq!(progress.published(), Lsn::new(200));
 }
 
 #[test]

@@ -39,9 +39,11 @@ impl OpenCommit {
         self.outstanding.load(Ordering::Acquire) == 0
     }
 
-    /// When the transaction committed, if it published anything.
-    pub(super) fn commit_time_us(&self) -> Option<i64> {
-        self.published.load(Ordering::Relaxed).then_some(self.commit_time_us)
+    /// Where and when the transaction committed, if it published anything.
+    pub(super) fn published(&self) -> Option<(Lsn, i64)> {
+        self.published
+            .load(Ordering::Relaxed)
+            .then_some((self.commit_lsn, self.commit_time_us))
     }
 
     fn break_queue(&self, failure: Failure) {

@@ -28,6 +28,19 @@ impl Place {
             partial: 0,
         }
     }
+
+    /// The same after everything that committed before `end_lsn` was published, the last of it, if anything since, by the transaction
+    /// that committed at `published`.
+    #[must_use]
+    pub fn advanced(self, end_lsn: Lsn, published: Lsn) -> Self {
+        // A position may lie before the rest of a split transaction.
+        let owed = self.partial > 0 && published < self.commit_lsn && end_lsn <= self.commit_lsn;
+        Place {
+            commit_lsn: self.commit_lsn.max(published),
+            end_lsn: self.end_lsn.max(end_lsn),
+            partial: if owed { self.partial } else { 0 },
+        }
+    }
 }
 
 /// What the positions belong to. LSNs of two of these have nothing to do with each other.

@@ -71,6 +71,20 @@ fn a_record_of_another_form_is_refused_and_never_taken_for_none() {
 }
 
 #[test]
+fn a_place_advances_and_still_owes_the_rest_of_a_split_transaction_until_that_is_through() {
+    let split = place(200, 110, 7);
+    assert_eq!(split.advanced(lsn(150), lsn(0)), place(200, 150, 7));
+    assert_eq!(split.advanced(lsn(205), lsn(200)), place(200, 205, 0));
+    assert_eq!(
+        split.advanced(lsn(205), lsn(0)),
+        place(200, 205, 0),
+        "nothing of the rest was published"
+    );
+    assert_eq!(place(90, 100, 0).advanced(lsn(120), lsn(0)), place(90, 120, 0));
+    assert_eq!(place(90, 100, 0).advanced(lsn(120), lsn(115)), place(115, 120, 0));
+}
+
+#[test]
 fn what_committed_before_the_end_is_dropped_and_the_rest_is_not() {
     let mut resume = Resume::new(place(100, 110, 0));
     assert_eq!(resume.treatment(lsn(90)), Ok(Treatment::Drop));

@@ -1,10 +1,12 @@
 //! Kafka: the shared broker, or a private one that can be killed, frozen and started again on its port and data.
 
 use super::{Env, eventually, free_port, fresh, run, signal, tail, test_env_script};
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -167,6 +169,43 @@ impl Kafka {
         entries
             .map(|entry| (entry.name, entry.value.unwrap_or_default()))
             .collect()
+    }
+
+    /// The value that stands last under a key of a topic of one partition, of what is committed.
+    pub async fn last_value(&self, topic: &str, key: &str) -> String {
+        let (address, topic, key) = (self.address.clone(), topic.to_owned(), key.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let consumer: BaseConsumer = ClientConfig::new()
+                .set("bootstrap.servers", &address)
+                .set("group.id", "last-value")
+                .set("enable.auto.commit", "false")
+                .set("enable.partition.eof", "true")
+                .set("isolation.level", "read_committed")
+                .create()
+                .unwrap();
+            let mut all = TopicPartitionList::new();
+            all.add_partition_offset(&topic, 0, Offset::Beginning).unwrap();
+            consumer.assign(&all).unwrap();
+            let mut last = None;
+            loop {
+                match consumer
+                    .poll(Duration::from_secs(30))
+                    .expect("the end of the topic within 30 s")
+                {
+                    Err(KafkaError::PartitionEOF(_)) => break,
+                    Err(error) => panic!("{topic}: {error}"),
+                    Ok(message) if message.key() == Some(key.as_bytes()) => {
+                        last = message
+                            .payload()
+                            .map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
+                    }
+                    Ok(_) => {}
+                }
+            }
+            last.unwrap_or_else(|| panic!("nothing stands under {key} in {topic}"))
+        })
+        .await
+        .unwrap()
     }
 
     /// The topics whose name begins so, sorted.
