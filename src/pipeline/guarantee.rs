@@ -139,6 +139,13 @@ impl Guarantee {
         matches!(self, Guarantee::ExactlyOnce(_)).then(|| Hold::new(transaction))
     }
 
+    /// The transaction's next change is being sent. Left in the middle, its records are not committed.
+    pub(super) fn sending(&mut self) {
+        if let Guarantee::ExactlyOnce(exactly_once) = self {
+            exactly_once.gathering.sending();
+        }
+    }
+
     /// The transaction has so many changes by now.
     pub(super) async fn changed(&mut self, changes: u64) -> Result<(), PipelineError> {
         let Guarantee::ExactlyOnce(exactly_once) = self else {

@@ -149,8 +149,9 @@ impl Pipeline {
             }
         };
 
-        // What this process knows to be in Kafka need not come again.
-        let start_lsn = position.max(memory.confirmed(&identity));
+        // Postgres takes the start for what it may forget. What this process knows to be in Kafka may not be recorded yet: it comes
+        // again, and is dropped.
+        let start_lsn = position;
         let (told_sender, told) = watch::channel(start_lsn);
         let options = StartReplication {
             slot: self.wanted.slot.clone(),

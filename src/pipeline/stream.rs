@@ -318,6 +318,7 @@ impl<'a> Stream<'a> {
         if open.is_dropped() {
             return Ok(());
         }
+        self.guarantee.sending();
         self.publisher.change(open, lsn, relation, change).await?;
         self.guarantee.changed(open.ordinal).await
     }
@@ -328,12 +329,14 @@ impl<'a> Stream<'a> {
         match (self.open.as_mut(), message.transactional) {
             (Some(open), true) if open.is_dropped() => Ok(()),
             (Some(open), true) => {
+                self.guarantee.sending();
                 self.publisher.message(open, lsn, message).await?;
                 self.guarantee.changed(open.ordinal).await
             }
             (None, false) => {
                 let mut open = self.begin(message.lsn, 0, now_us())?;
                 if !open.is_dropped() {
+                    self.guarantee.sending();
                     self.publisher.message(&mut open, lsn, message).await?;
                     self.guarantee.changed(open.ordinal).await?;
                 }

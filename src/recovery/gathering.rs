@@ -30,6 +30,8 @@ struct Open {
     changes: u64,
     /// How many are published already.
     skip: u64,
+    /// Records of a change are in the Kafka transaction, or may be, that does not count among them yet.
+    sending: bool,
 }
 
 /// A Kafka transaction.
@@ -97,8 +99,16 @@ impl Gathering {
             dropped,
             changes: 0,
             skip,
+            sending: false,
         });
         Ok(treatment)
+    }
+
+    /// The next change is being sent: until [`changes`](Gathering::changes) counts it, none of its records may be committed.
+    pub fn sending(&mut self) {
+        if let Some(open) = self.open.as_mut() {
+            open.sending = true;
+        }
     }
 
     /// The Kafka transaction that the next record goes into has begun.
@@ -118,7 +128,7 @@ impl Gathering {
             return;
         };
         let published = changes.max(open.skip) - open.changes.max(open.skip);
-        open.changes = changes;
+        (open.changes, open.sending) = (changes, false);
         if let Some(transaction) = self.transaction.as_mut() {
             transaction.changes += published;
         }
@@ -163,12 +173,14 @@ impl Gathering {
         }
     }
 
-    /// Whether the Kafka transaction holds a part of a Postgres transaction that has not ended.
+    /// Whether the Kafka transaction holds a part of a Postgres transaction that has not ended. It may be a part of its first change:
+    /// who stops while that is being sent has no place that describes it.
     pub fn is_cut(&self) -> bool {
-        self.open.is_some_and(|open| !open.dropped && open.changes > open.skip)
+        self.open
+            .is_some_and(|open| !open.dropped && (open.sending || open.changes > open.skip))
     }
 
-    /// The place to record before the pipeline stops, if it is not recorded yet.
+    /// The place to record before the pipeline stops, if it is not recorded yet. Not where the transaction [is cut](Gathering::is_cut).
     pub fn rest(&self) -> Option<Place> {
         let place = self.place();
         (self.is_open() || place != self.recorded).then_some(place)

@@ -124,7 +124,7 @@ pub enum GapKind {
 ///   accepted, nothing else is missing and nothing is published twice.
 /// - A gap of another kind is between histories that have nothing to do with each other: accepted, everything from the slot on is
 ///   published, and what both histories share may be published again.
-/// - Changes are said to be orphaned just when some are.
+/// - Changes are said to be orphaned just when some are, or when some may be because the record does not name the last commit.
 ///
 /// # Errors
 /// A [`Gap`], unless `accepted` is its beginning: then the stream goes on from the slot.
@@ -202,12 +202,15 @@ pub fn reconcile(recorded: Option<&StateRecord>, found: Found<'_>, accepted: Opt
 
 /// What of a place is true before the point where its timeline ended, and what was published beyond that.
 fn before(place: Place, end: Lsn) -> (Place, Option<(Lsn, Lsn)>) {
-    if place.commit_lsn < end {
+    // At-least-once does not record the last commit: there may have been one.
+    let unknown = place.commit_lsn.is_zero() && place.end_lsn > end;
+    if place.commit_lsn < end && !unknown {
         // Whatever lies between its last change and the place's end published nothing.
         let end_lsn = place.end_lsn.min(end);
         return (Place { end_lsn, ..place }, None);
     }
-    // It is the last of which anything is published, so everything before is. How far it reached is not recorded if it was split.
+    // Everything before the last commit is published, and so is everything before the switch. How far it reached is not recorded if
+    // it was split.
     (Place::at(end), Some((end, place.end_lsn.max(place.commit_lsn))))
 }
 

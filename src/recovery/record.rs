@@ -10,7 +10,8 @@ const VERSION: u32 = 1;
 /// Where the published changes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Commit LSN of the last transaction of which anything is published. Everything that committed before it is.
+    /// Commit LSN of the last transaction of which anything is published; everything that committed before it is. Zero where that is
+    /// not known.
     pub commit_lsn: Lsn,
     /// Everything that committed before this is published: the end of a transaction, or the position of a keepalive. The slot
     /// may be told it.

@@ -239,6 +239,12 @@ fn only_changes_are_orphaned_and_a_message_at_the_switch_is_one() {
     // Received beyond the switch, with nothing in it.
     let reconciled = judged(place(100, 300, 0));
     assert_eq!((reconciled.place, reconciled.orphaned), (place(100, 105, 0), None));
+    // Nobody recorded what the last commit was.
+    let reconciled = judged(place(0, 300, 0));
+    assert_eq!(
+        (reconciled.place, reconciled.orphaned),
+        (place(0, 105, 0), Some((lsn(105), lsn(300))))
+    );
     // A message that begins, and so ends, where the new timeline does.
     let reconciled = judged(place(105, 105, 0));
     assert_eq!(
@@ -424,6 +430,25 @@ fn a_small_transaction_is_not_cut_because_earlier_ones_fill_the_kafka_transactio
     assert_eq!(gathering.due(now), None);
     gathering.seal(lsn(125));
     assert_eq!(gathering.due(now), Some(place(120, 125, 0)));
+}
+
+#[test]
+fn a_change_that_is_half_sent_cuts_the_kafka_transaction() {
+    let (mut gathering, now) = gathering();
+    gathering.begin(lsn(110)).unwrap();
+    gathering.opened(now);
+    gathering.changes(1);
+    gathering.seal(lsn(115));
+    assert!(!gathering.is_cut());
+    gathering.begin(lsn(120)).unwrap();
+    assert!(!gathering.is_cut());
+    // Of the records of its first change one is sent, and the next one waits for room.
+    gathering.sending();
+    assert!(gathering.is_cut());
+    gathering.changes(2);
+    gathering.seal(lsn(125));
+    assert!(!gathering.is_cut());
+    assert_eq!(gathering.rest(), Some(place(120, 125, 0)));
 }
 
 #[test]

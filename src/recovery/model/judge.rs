@@ -86,13 +86,15 @@ impl Judge {
             }
         }
         if let (Some(record), true) = (record, same_history) {
-            let orphans = orphans(&server.logs[&line(&record.identity)], log, kafka);
+            let orphans = orphans(&server.logs[&line(&record.identity)], log, &kafka.published);
             let covered = |at: &u64| {
                 let range = reconciled.orphaned;
                 range.is_some_and(|(from, to)| (from.as_u64()..=to.as_u64()).contains(at))
             };
+            let unknown = record.place.commit_lsn.is_zero();
+            let said = reconciled.orphaned.is_some();
             claim!(
-                orphans.iter().all(covered) && orphans.is_empty() == reconciled.orphaned.is_none(),
+                orphans.iter().all(covered) && (orphans.is_empty() != said || unknown),
                 "what committed at {orphans:?} is orphaned, and {:?} is said to be",
                 reconciled.orphaned
             );
@@ -256,9 +258,9 @@ impl Judge {
 }
 
 /// Where the published changes committed that one log has and the other has not.
-fn orphans(recorded: &Log, now: &Log, kafka: &Kafka) -> Vec<u64> {
+pub(super) fn orphans(recorded: &Log, now: &Log, published: &BTreeMap<u32, u32>) -> Vec<u64> {
     let kept: BTreeSet<u32> = now.commits.iter().flat_map(|commit| commit.changes.clone()).collect();
-    let gone = |change: &u32| kafka.published.contains_key(change) && !kept.contains(change);
+    let gone = |change: &u32| published.contains_key(change) && !kept.contains(change);
     let commits = recorded.commits.iter();
     commits
         .filter(|commit| commit.changes.iter().any(gone))

@@ -74,6 +74,8 @@ struct Stream {
     inbox: VecDeque<Sent>,
     /// The Postgres transaction that is open: what to do with it, and how many of its changes came.
     open: Option<(Treatment, u64)>,
+    /// So many came once the last of them is sent, which is under way.
+    sending: Option<u64>,
     /// The Kafka transaction that is open, and since when.
     transaction: Option<(usize, Instant)>,
     /// The place that stands in it, and is to be committed.
@@ -180,6 +182,7 @@ impl Process {
                     gathering: Gathering::new(reconciled.place, LIMITS, world.now),
                     inbox: VecDeque::new(),
                     open: None,
+                    sending: None,
                     transaction: None,
                     committing: None,
                     telling: true,
@@ -280,6 +283,7 @@ impl Process {
             (Phase::Streaming(stream), Some(session)) => {
                 server.is_drained(session)
                     && stream.inbox.is_empty()
+                    && stream.sending.is_none()
                     && !stream.telling
                     && stream.gathering.rest().is_none()
                     && server.slot == Some(stream.gathering.recorded().end_lsn.as_u64())
@@ -301,6 +305,10 @@ impl Stream {
             && self.gathering.due(deadline.max(world.now)).is_none()
         {
             return Err(End::Claim("at its deadline nothing is due".to_owned()));
+        }
+        if let Some(came) = self.sending.take() {
+            self.gathering.changes(came);
+            return Ok(());
         }
         if let Some(place) = self.committing {
             return Ok(self.commit(world, epoch, place)?);
@@ -397,12 +405,13 @@ impl Stream {
                 };
                 *came += 1;
                 let came = *came;
+                self.gathering.sending();
                 if matches!(*treatment, Treatment::Publish { skip } if came > skip) {
                     let transaction = self.transaction(world, epoch)?;
                     self.gathering.opened(world.now);
                     world.kafka.produce(epoch, transaction, Body::Change(change))?;
                 }
-                self.gathering.changes(came);
+                self.sending = Some(came);
             }
             Some(Sent::Commit(end)) => {
                 self.open = None;
