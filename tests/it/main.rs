@@ -20,6 +20,7 @@ mod dead_letters;
 mod debezium;
 mod evolution;
 mod exactly_once;
+mod flink;
 mod gaps;
 mod idle;
 mod large_transaction;

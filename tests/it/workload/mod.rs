@@ -64,7 +64,8 @@ pub struct Workload {
 impl Workload {
     /// At least `changes` committed changes in all, over so many connections; a change of a key counts as two.
     pub async fn start(database: &Database<'_>, connections: u32, changes: u64, seed: u64) -> Self {
-        Self::spawn(database, connections, changes, seed, Duration::ZERO).await
+        let truncates = database.postgres.version > 10;
+        Self::spawn(database, connections, changes, seed, Duration::ZERO, truncates).await
     }
 
     /// Without a bound, until `stop`.
@@ -74,16 +75,29 @@ impl Workload {
 
     /// Without a bound, each transaction followed by a pause below this.
     pub async fn paced(database: &Database<'_>, connections: u32, seed: u64, pause: Duration) -> Self {
-        Self::spawn(database, connections, u64::MAX, seed, pause).await
+        let truncates = database.postgres.version > 10;
+        Self::spawn(database, connections, u64::MAX, seed, pause, truncates).await
     }
 
-    async fn spawn(database: &Database<'_>, connections: u32, changes: u64, seed: u64, pause: Duration) -> Self {
+    /// The same, for a reader that knows no truncates.
+    pub async fn without_truncates(database: &Database<'_>, connections: u32, seed: u64, pause: Duration) -> Self {
+        Self::spawn(database, connections, u64::MAX, seed, pause, false).await
+    }
+
+    async fn spawn(
+        database: &Database<'_>,
+        connections: u32,
+        changes: u64,
+        seed: u64,
+        pause: Duration,
+        truncates: bool,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let committed = Arc::new(AtomicU64::new(0));
         let source = Source {
             port: database.postgres.port,
             database: database.name.clone(),
-            truncates: database.postgres.version > 10,
+            truncates,
             pause,
         };
         let mut tasks = Vec::new();
