@@ -39,11 +39,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Up to where everything of this cluster and timeline is in Kafka, as this process knows.
-    pub(super) fn confirmed(&self, identity: &Identity) -> Lsn {
+    /// What is recorded of this cluster and timeline, or what this process knows beyond that.
+    pub(super) fn latest(&self, identity: &Identity, recorded: Place) -> Place {
         match &self.confirmed {
-            Some((known, place)) if known == identity => place.end_lsn,
-            _ => Lsn::ZERO,
+            Some((known, place)) if known == identity => recorded.advanced(place.end_lsn, place.commit_lsn),
+            _ => recorded,
         }
     }
 }
@@ -316,7 +316,8 @@ mod tests {
             confirmed: Some((identity(1), Place::at(Lsn::new(0x20)))),
             rules_checked: true,
         };
-        assert_eq!(memory.confirmed(&identity(1)), Lsn::new(0x20));
-        assert_eq!(memory.confirmed(&identity(2)), Lsn::ZERO);
+        let recorded = Place::at(Lsn::new(0x10));
+        assert_eq!(memory.latest(&identity(1), recorded), Place::at(Lsn::new(0x20)));
+        assert_eq!(memory.latest(&identity(2), recorded), recorded);
     }
 }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Client;
+
 use super::error::PipelineError;
 use super::refusal::Refusal;
 use super::session::Pipeline;
+use super::source;
 use crate::failpoint;
 use crate::kafka::Producer;
 use crate::lsn::Lsn;
@@ -31,11 +34,12 @@ impl Pipeline {
         Ok(Some(record))
     }
 
-    /// Holds what is recorded against what the server says.
+    /// Holds what is recorded, which was read before, against what the server says.
     pub(super) async fn reconcile(
         &self,
         recorded: Option<&StateRecord>,
         identity: &Identity,
+        client: &Client,
         slot: Option<Lsn>,
     ) -> Result<Reconciled, PipelineError> {
         let history = match recorded {
@@ -44,10 +48,13 @@ impl Pipeline {
             }
             _ => Vec::new(),
         };
+        // A server that does not say it is not judged by it.
+        let log_end = source::current_lsn(client).await?.unwrap_or(Lsn::new(u64::MAX));
         let found = Found {
             identity,
             history: &history,
             slot,
+            log_end,
         };
         let reconciled = recovery::reconcile(recorded, found, self.accept_gap).map_err(Refusal::Gap)?;
         Ok(reconciled)

@@ -153,6 +153,7 @@ impl Refusal {
                     GapKind::Database { .. } => {
                         "Was the database dropped and made again? Give it a pipeline with a name of its own."
                     }
+                    GapKind::SetBack { .. } => "Was the cluster restored from an earlier copy of its files?",
                     GapKind::Timeline { .. } => {
                         "Was the cluster restored from a backup, or the old primary started again? Point postgres.host at the right \
                          server."

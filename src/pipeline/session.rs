@@ -143,7 +143,7 @@ impl Pipeline {
             None => {
                 // Nobody can hold a slot that is not there, so what is recorded cannot change behind this.
                 let known = self.recorded(producer).await?;
-                self.reconcile(known.as_ref(), &identity, None).await?;
+                self.reconcile(known.as_ref(), &identity, &client, None).await?;
                 recorded = Some(known);
                 prepare::missing_slot(&mut replication, &self.wanted).await?
             }
@@ -178,7 +178,9 @@ impl Pipeline {
         // moved it. The slot is ours from here on, so what it says now stays.
         let slot = source::slot(&client, &self.wanted.slot).await?;
         let position = slot.and_then(|slot| slot.confirmed_flush_lsn()).unwrap_or(Lsn::ZERO);
-        let reconciled = self.reconcile(recorded.as_ref(), &identity, Some(position)).await?;
+        let reconciled = self
+            .reconcile(recorded.as_ref(), &identity, &client, Some(position))
+            .await?;
         self.tell(&reconciled);
         let book = Book {
             producer: Arc::clone(producer),
@@ -207,12 +209,7 @@ impl Pipeline {
                 (progress, Guarantee::ExactlyOnce(Box::new(exactly_once)), None)
             }
             None => {
-                // The record may be behind what this process knows.
-                if let Some((known, confirmed)) = &memory.confirmed
-                    && *known == identity
-                {
-                    place = place.advanced(confirmed.end_lsn, confirmed.commit_lsn);
-                }
+                place = memory.latest(&identity, place);
                 let (confirmed_sender, confirmed) = watch::channel(place);
                 let confirm = move |end_lsn, published| {
                     confirmed_sender.send_replace(place.advanced(end_lsn, published));

@@ -2,7 +2,7 @@
 //!
 //! The record stands in `delivery.state_topic` under the pipeline's name. It is written **before** Postgres is told the position
 //! in it, so a slot is never ahead of the record unless somebody moved it: advanced it by hand, dropped it and made it again, or
-//! restored the cluster from a backup. [`reconcile`] finds that out, and names the gap; it never guesses.
+//! set the cluster back. [`reconcile`] finds that out, and names the gap; it never guesses.
 //!
 //! Under exactly-once the record is part of the Kafka transaction that holds the changes, so it says precisely which are there.
 //! Postgres sends again what it was not told of, and [`Resume`] says what of it to drop. Which changes go into which Kafka

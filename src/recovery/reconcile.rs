@@ -23,6 +23,8 @@ pub struct Found<'a> {
     pub history: &'a [Switch],
     /// The slot's confirmed flush LSN; `None`: there is no slot.
     pub slot: Option<Lsn>,
+    /// Where its log ends, asked after the record was read: it only grows, so no record can be of a later position.
+    pub log_end: Lsn,
 }
 
 /// What follows.
@@ -101,6 +103,14 @@ pub enum GapKind {
         /// Recorded.
         recorded: u32,
     },
+    /// A log that ends before what is recorded.
+    #[error(
+        "the server's log ends at {found}, before what is recorded as published: it was set back, and writes other changes there now"
+    )]
+    SetBack {
+        /// Where it ends.
+        found: Lsn,
+    },
     /// A timeline that does not go on from the recorded one.
     #[error("the server is on timeline {found}, which does not descend from timeline {recorded} that is recorded")]
     Timeline {
@@ -177,6 +187,11 @@ pub fn reconcile(recorded: Option<&StateRecord>, found: Found<'_>, accepted: Opt
         Some(switch) if now.timeline != then.timeline => before(recorded.place, switch.at),
         _ => (recorded.place, None),
     };
+    // Only what is in the log was ever sent, so on the same timeline it cannot end before. (Once it has grown past the record again,
+    // nothing tells.)
+    if found.log_end < place.end_lsn {
+        return foreign(GapKind::SetBack { found: found.log_end });
+    }
     // Of a transaction that is published in part, the rest comes from any slot that stands at its commit or before.
     let end = place.end_lsn.max(place.commit_lsn);
     let beyond = Place {

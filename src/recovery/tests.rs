@@ -43,6 +43,7 @@ fn judge(recorded: &StateRecord, now: &Identity, history: &[Switch], slot: Optio
         identity: now,
         history,
         slot: slot.map(lsn),
+        log_end: lsn(u64::MAX),
     };
     reconcile(Some(recorded), found, None)
 }
@@ -124,6 +125,7 @@ fn without_a_record_the_slot_is_taken_as_it_is() {
         identity: &now,
         history: &[],
         slot: Some(lsn(50)),
+        log_end: lsn(u64::MAX),
     };
     assert_eq!(
         reconcile(None, found, None),
@@ -170,6 +172,26 @@ fn another_cluster_or_database_is_a_gap_wherever_its_slot_stands() {
 }
 
 #[test]
+fn a_log_that_ends_before_the_record_was_set_back() {
+    let record = recorded(1, place(100, 110, 0));
+    let now = identity("7", 1);
+    let found = |log_end| Found {
+        identity: &now,
+        history: &[],
+        slot: Some(lsn(90)),
+        log_end: lsn(log_end),
+    };
+    assert_eq!(
+        reconcile(Some(&record), found(109), None).unwrap_err().to_string(),
+        "the server's log ends at 0/6D, before what is recorded as published: it was set back, and writes other changes there now: \
+         changes after 0/6E are not in kafka and may never come"
+    );
+    assert!(reconcile(Some(&record), found(110), None).is_ok());
+    let accepted = reconcile(Some(&record), found(109), Some(lsn(110))).unwrap();
+    assert_eq!(accepted.place, place(0, 90, 0));
+}
+
+#[test]
 fn a_gap_is_accepted_by_its_beginning_and_by_nothing_else() {
     let record = recorded(1, place(100, 110, 0));
     let now = identity("7", 1);
@@ -177,6 +199,7 @@ fn a_gap_is_accepted_by_its_beginning_and_by_nothing_else() {
         identity: &now,
         history: &[],
         slot: Some(lsn(slot)),
+        log_end: lsn(u64::MAX),
     };
     assert!(reconcile(Some(&record), found(0x200), Some(lsn(0x200))).is_err());
     let reconciled = reconcile(Some(&record), found(0x200), Some(lsn(110))).unwrap();
@@ -264,6 +287,7 @@ fn an_accepted_gap_does_not_hide_what_is_orphaned() {
         identity: &now,
         history: &history,
         slot,
+        log_end: lsn(u64::MAX),
     };
     let record = recorded(1, place(106, 110, 0));
     for slot in [Some(lsn(108)), None] {
@@ -294,6 +318,7 @@ fn without_a_slot_there_is_nothing_to_record() {
         identity: &now,
         history: &[],
         slot,
+        log_end: lsn(u64::MAX),
     };
     assert!(!reconcile(None, found(None), None).unwrap().news);
     let record = recorded(1, place(100, 110, 0));

@@ -327,3 +327,50 @@ async fn after_a_promotion_nothing_of_the_new_timeline_is_taken_for_published() 
         exit.says(&["the server is on timeline 1, which does not descend from timeline 2"]);
     }
 }
+
+/// A copy of the cluster's files from before takes the place of the cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_set_back_is_refused_while_its_log_shows_it() {
+    for guarantee in GUARANTEES {
+        let postgres = Postgres::private(17, &[]);
+        let (mut database, kafka) = (postgres.database().await, Kafka::shared());
+        database.execute("CREATE TABLE t (id int PRIMARY KEY)").await;
+        let name = pipeline();
+        let config = Config::new(&name, &database, &kafka).text("delivery.guarantee", guarantee);
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        database.execute("INSERT INTO t VALUES (1)").await;
+        database.confirmed(&name, SOON, || walferry.log()).await;
+        assert_eq!(walferry.terminate(SOON).await.code, Some(0));
+        postgres.stop(Stop::Fast);
+        let copy = postgres.copy_of_files();
+        postgres.start();
+        database.reconnect().await;
+
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        database
+            .execute("INSERT INTO t SELECT n FROM generate_series(2, 20000) n")
+            .await;
+        database.confirmed(&name, SOON, || walferry.log()).await;
+        assert_eq!(walferry.terminate(SOON).await.code, Some(0));
+        let record = kafka.last_value("walferry.state", &name).await;
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        let end = record["end_lsn"].as_str().unwrap();
+        postgres.stop(Stop::Immediate);
+        postgres.put_back(copy);
+        postgres.start();
+        database.reconnect().await;
+
+        let exit = Walferry::start(&config).end(SOON).await;
+        assert_eq!(exit.code, Some(1), "{}", exit.stderr);
+        exit.says(&["it was set back", &format!("--accept-gap {end}")]);
+        let mut walferry = Walferry::spawn(&config, &format!("run --accept-gap {end}"));
+        walferry.ready(SOON).await;
+        database.execute("INSERT INTO t VALUES (2)").await;
+        database.confirmed(&name, SOON, || walferry.log()).await;
+        assert_eq!(walferry.terminate(SOON).await.code, Some(0));
+        let twos = published(&kafka, &name).await.iter().filter(|id| *id == "2").count();
+        assert_eq!(twos, 2, "one of each history");
+    }
+}

@@ -199,6 +199,7 @@ impl Process {
             identity: &now,
             history: &facts.history,
             slot: facts.slot.map(Lsn::new),
+            log_end: Lsn::new(world.server.logs[&facts.line].flushed),
         };
         let reconciled = match reconcile(world.recorded.as_ref(), found, self.accepted) {
             Ok(reconciled) => reconciled,

@@ -130,6 +130,7 @@ impl Judge {
                 claim!(recorded.1 != facts.line.1 && !descends, "it descends: {gap}");
                 return Ok(());
             }
+            GapKind::SetBack { .. } => return Err(format!("no log was set back: {gap}")),
             GapKind::NoSlot { .. } => claim!(facts.slot.is_none() && gap.to.is_none(), "there is a slot: {gap}"),
             GapKind::Ahead { .. } => claim!(
                 facts.slot == gap.to.map(|to| to.as_u64()),

@@ -216,6 +216,8 @@ impl Process {
             identity: &now,
             history: &facts.history,
             slot: facts.slot.map(Lsn::new),
+            // Asked after the record was read: a later one may be of a position that the log did not have before.
+            log_end: Lsn::new(world.server.logs[&facts.line].flushed),
         };
         let reconciled = match reconcile(record.as_ref(), found, self.accepted) {
             Ok(reconciled) => reconciled,
@@ -234,6 +236,8 @@ impl Process {
                     GapKind::NoSlot { .. } => reached.no_slot += 1,
                     GapKind::System { .. } | GapKind::Database { .. } => reached.other_system += 1,
                     GapKind::Timeline { .. } => reached.other_timeline += 1,
+                    // The judge says that it cannot be.
+                    GapKind::SetBack { .. } => {}
                 }
                 if self.epoch == world.kafka.epoch() {
                     world

@@ -92,6 +92,19 @@ impl Postgres {
         standby
     }
 
+    /// A copy of the files of a server that is stopped.
+    pub fn copy_of_files(&self) -> PathBuf {
+        let copy = self.dir.join("copy");
+        run(Command::new("cp").arg("-a").arg(self.dir.join("data")).arg(&copy));
+        copy
+    }
+
+    /// Puts a copy in the place of the files; the server is stopped.
+    pub fn put_back(&self, copy: PathBuf) {
+        std::fs::remove_dir_all(self.dir.join("data")).unwrap();
+        std::fs::rename(copy, self.dir.join("data")).unwrap();
+    }
+
     /// Adds to the configuration file; takes effect at the next start.
     pub fn configure(&self, settings: &[(&str, &str)]) {
         for (key, value) in settings {
