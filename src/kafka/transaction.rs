@@ -16,9 +16,8 @@ use rdkafka::producer::Producer as _;
 
 use super::{KafkaError, Native, Producer};
 
-/// Limit of one call that is made again as long as it takes.
-const FENCE_LIMIT: Duration = Duration::from_secs(5);
-const COMMIT_LIMIT: Duration = Duration::from_secs(30);
+/// Limit of one call that is made again as long as it takes. A process that ends waits for the one that runs.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// What a transaction that is given up is worth waiting for: one that is not aborted ends by Kafka's clock, or by the next fence.
 const ABORT_LIMIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -127,7 +126,7 @@ impl Producer {
             return Ok(());
         };
         loop {
-            let done = self.blocking(|native| native.init_transactions(FENCE_LIMIT)).await?;
+            let done = self.blocking(|native| native.init_transactions(CALL_LIMIT)).await?;
             let Err(error) = done else {
                 transactions.set(IDLE);
                 return Ok(());
@@ -159,7 +158,7 @@ impl Producer {
         };
         self.running().context().in_flight.empty().await;
         loop {
-            let done = self.blocking(|native| native.commit_transaction(COMMIT_LIMIT)).await?;
+            let done = self.blocking(|native| native.commit_transaction(CALL_LIMIT)).await?;
             let Err(error) = done else {
                 transactions.set(IDLE);
                 return Ok(());
@@ -168,7 +167,7 @@ impl Producer {
             if !is_retriable(&error) {
                 return Err(failed);
             }
-            tracing::warn!(%error, "the kafka transaction is not committed yet; trying again");
+            tracing::debug!(%error, "the kafka transaction is not committed yet; trying again");
             tokio::time::sleep(PAUSE).await;
         }
     }

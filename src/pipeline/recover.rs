@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Client;
 
+use super::blocked::while_blocked;
 use super::error::PipelineError;
 use super::refusal::Refusal;
 use super::session::Pipeline;
@@ -21,9 +22,12 @@ impl Pipeline {
     /// What is recorded of this pipeline. Under exactly-once any older instance is fenced before, so that it stays true.
     pub(super) async fn recorded(&self, producer: &Arc<Producer>) -> Result<Option<StateRecord>, PipelineError> {
         failpoint::reached("recovering");
-        self.state.ensure(producer).await?;
-        producer.fence().await?;
-        let Some(bytes) = self.state.recover(producer, &self.kafka).await? else {
+        let read = while_blocked(producer, &self.status, async {
+            self.state.ensure(producer).await?;
+            producer.fence().await?;
+            self.state.recover(producer, &self.kafka).await
+        });
+        let Some(bytes) = read.await? else {
             return Ok(None);
         };
         let record = StateRecord::parse(&bytes).map_err(|source| PipelineError::State {

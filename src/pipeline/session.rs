@@ -337,9 +337,11 @@ impl Pipeline {
             };
             (left, stream.leave())
         };
+        let begun = Instant::now();
         let settled = self.settle(&left, producer, &mut guarantee).await;
         if let Some(keeper) = keeper {
-            keeper.finish(self.limit(&left)).await;
+            let rest = self.limit(&left).saturating_sub(begun.elapsed());
+            keeper.finish(rest.max(GRACE)).await;
         }
         // The last confirmed LSN goes to Postgres even if the stream failed: what is confirmed need not come again. But a
         // server that shuts down waits for its walsender, which first sends the transaction that it is in to its end: there
