@@ -47,7 +47,12 @@ impl Producer {
     ///
     /// # Errors
     /// Kafka did not take it.
-    pub(super) async fn deliver(self: &Arc<Self>, topic: &str, key: &[u8], value: &[u8]) -> Result<(), KafkaError> {
+    pub(super) async fn deliver(
+        self: &Arc<Self>,
+        topic: &str,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), KafkaError> {
         let failed = |reason: String, passing| KafkaError::Delivery {
             topic: topic.to_owned(),
             reason,
@@ -57,7 +62,7 @@ impl Producer {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let record = OutRecord {
             key: Some(key),
-            value: Some(value),
+            value,
             headers: &[],
             timestamp_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
         };

@@ -44,7 +44,17 @@ impl StateTopic {
     /// # Errors
     /// Kafka did not take it.
     pub async fn write(&self, producer: &Arc<Producer>, value: &[u8]) -> Result<(), KafkaError> {
-        producer.deliver(&self.topic, self.pipeline.as_bytes(), value).await
+        producer
+            .deliver(&self.topic, self.pipeline.as_bytes(), Some(value))
+            .await
+    }
+
+    /// Removes what was written before, so that it outdates nothing.
+    ///
+    /// # Errors
+    /// Kafka did not take the tombstone.
+    pub async fn clear(&self, producer: &Arc<Producer>) -> Result<(), KafkaError> {
+        producer.deliver(&self.topic, self.pipeline.as_bytes(), None).await
     }
 
     /// The last position that was written, and, under transactions, committed.
@@ -64,7 +74,9 @@ impl StateTopic {
             key: [&[0xFF], self.pipeline.as_bytes()].concat(),
             value: format!("{{\"start\":\"{:016x}\"}}", fastrand::u64(..)),
         };
-        producer.deliver(&self.topic, &mark.key, mark.value.as_bytes()).await?;
+        producer
+            .deliver(&self.topic, &mark.key, Some(mark.value.as_bytes()))
+            .await?;
         producer.commit().await?;
         let (topic, settings) = (self.clone(), settings.clone());
         let read = tokio::task::spawn_blocking(move || topic.read_up_to(&mark, &settings)).await;

@@ -188,6 +188,10 @@ impl Pipeline {
             identity: identity.clone(),
         };
         if reconciled.news {
+            if reconciled.accepted.is_some() {
+                // The new position may be before the old one, of a log that was set back.
+                self.state.clear(producer).await?;
+            }
             book.write(reconciled.place).await?;
             producer.commit().await?;
         }
