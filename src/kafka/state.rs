@@ -28,6 +28,8 @@ pub struct StateTopic {
     pub topic: String,
     /// The key.
     pub pipeline: String,
+    /// Whether a position, the first, says less than one that was written before it, the second.
+    pub outdated: fn(&[u8], &[u8]) -> bool,
 }
 
 impl StateTopic {
@@ -57,7 +59,7 @@ impl StateTopic {
         producer.deliver(&self.topic, self.pipeline.as_bytes(), None).await
     }
 
-    /// The last position that was written, and, under transactions, committed.
+    /// The last position that was written, and, under transactions, committed. One that an earlier one outdates does not count.
     ///
     /// A plain read may be stale: what was committed a moment ago does not show before transactions of others that are open in
     /// the partition have ended. So a mark is written, and everything up to it is read.
@@ -124,7 +126,7 @@ impl StateTopic {
             .add_partition_offset(&self.topic, 0, Offset::Offset(from))
             .map_err(failed)?;
         consumer.assign(&assignment).map_err(failed)?;
-        let mut found = None;
+        let mut found: Option<Option<Vec<u8>>> = None;
         let mut heard = Instant::now();
         let mut last = None;
         while heard.elapsed() < SILENCE {
@@ -136,7 +138,13 @@ impl StateTopic {
                     heard = Instant::now();
                     match message.key() {
                         Some(key) if key == self.pipeline.as_bytes() => {
-                            found = Some(message.payload().map(<[u8]>::to_vec));
+                            let (late, early) = (message.payload(), found.as_ref().and_then(Option::as_ref));
+                            if !late
+                                .zip(early)
+                                .is_some_and(|(late, early)| (self.outdated)(late, early))
+                            {
+                                found = Some(late.map(<[u8]>::to_vec));
+                            }
                         }
                         Some(key) if key == mark.key && message.payload() == Some(mark.value.as_bytes()) => {
                             return Ok(found);

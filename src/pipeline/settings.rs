@@ -11,7 +11,7 @@ use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
 use crate::kafka::{KafkaSettings, StateTopic};
-use crate::recovery::Limits;
+use crate::recovery::{Limits, StateRecord};
 use crate::replication::{PostgresSettings, RootCert, SslMode};
 use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
 
@@ -127,6 +127,7 @@ pub(super) fn kafka(config: &Config) -> KafkaSettings {
 pub(super) fn state(config: &Config) -> StateTopic {
     StateTopic {
         topic: config.delivery.state_topic.clone(),
+        outdated: StateRecord::is_outdated,
         pipeline: config.name.clone(),
     }
 }

@@ -90,6 +90,15 @@ pub enum RecordError {
 }
 
 impl StateRecord {
+    /// Whether `late`, though written after `early`, says less. Under at-least-once nothing keeps an instance that slept while another
+    /// took the slot over from recording late what it had confirmed before. What cannot be understood is not passed over.
+    pub fn is_outdated(late: &[u8], early: &[u8]) -> bool {
+        match (StateRecord::parse(late), StateRecord::parse(early)) {
+            (Ok(late), Ok(early)) => late.identity == early.identity && late.place.end_lsn < early.place.end_lsn,
+            _ => false,
+        }
+    }
+
     /// The bytes that are written.
     pub fn to_json(&self) -> Vec<u8> {
         let Identity {

@@ -86,6 +86,18 @@ fn a_place_advances_and_still_owes_the_rest_of_a_split_transaction_until_that_is
 }
 
 #[test]
+fn a_position_that_is_recorded_late_is_outdated_by_a_later_one_of_the_same_identity_only() {
+    let (low, high) = (recorded(3, place(0, 100, 0)), recorded(3, place(80, 200, 0)));
+    let outdated =
+        |late: &StateRecord, early: &StateRecord| StateRecord::is_outdated(&late.to_json(), &early.to_json());
+    assert!(outdated(&low, &high));
+    assert!(!outdated(&high, &low));
+    assert!(!outdated(&low, &low));
+    assert!(!outdated(&recorded(4, low.place), &high));
+    assert!(!StateRecord::is_outdated(b"{}", &high.to_json()));
+}
+
+#[test]
 fn what_committed_before_the_end_is_dropped_and_the_rest_is_not() {
     let mut resume = Resume::new(place(100, 110, 0));
     assert_eq!(resume.treatment(lsn(90)), Ok(Treatment::Drop));
