@@ -1,7 +1,7 @@
-//! Places where the process can be made to die, for the tests of what a crash leaves.
+//! Places where something happens to the process, for the tests of what that leaves.
 //!
-//! `WALFERRY_FAILPOINT=name:n` aborts the process when it gets to that place for the n-th time. A release build has none of
-//! this. The places are where a crash leaves a state of its own:
+//! `WALFERRY_FAILPOINT=name:n` aborts the process when it gets to that place for the n-th time; `name:n:terminate` sends it
+//! SIGTERM, `name:n:freeze` SIGSTOP. A release build has none of this. The places are where a crash leaves a state of its own:
 //!
 //! | name | what has happened |
 //! |---|---|
@@ -21,19 +21,43 @@ pub(crate) fn reached(name: &str) {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    static WANTED: LazyLock<Option<(String, u64)>> = LazyLock::new(|| {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    struct Wanted {
+        name: String,
+        times: u64,
+        /// None: the process aborts.
+        signal: Option<Signal>,
+    }
+
+    static WANTED: LazyLock<Option<Wanted>> = LazyLock::new(|| {
         let text = std::env::var("WALFERRY_FAILPOINT").ok()?;
-        let (name, times) = text.split_once(':').unwrap_or((&text, "1"));
-        Some((name.to_owned(), times.parse().ok()?))
+        let mut words = text.split(':');
+        Some(Wanted {
+            name: words.next()?.to_owned(),
+            times: words.next().unwrap_or("1").parse().ok()?,
+            signal: match words.next() {
+                Some("terminate") => Some(Signal::TERM),
+                Some("freeze") => Some(Signal::STOP),
+                _ => None,
+            },
+        })
     });
     static TIMES: AtomicU64 = AtomicU64::new(0);
 
-    if let Some((wanted, times)) = WANTED.as_ref()
+    if let Some(Wanted {
+        name: wanted,
+        times,
+        signal,
+    }) = WANTED.as_ref()
         && wanted == name
         && TIMES.fetch_add(1, Ordering::Relaxed) + 1 == *times
     {
         tracing::error!(failpoint = name, times, "failpoint reached");
-        std::process::abort();
+        match signal {
+            Some(signal) => drop(kill_process(getpid(), *signal)),
+            None => std::process::abort(),
+        }
     }
 }
 

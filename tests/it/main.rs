@@ -20,6 +20,7 @@ mod dead_letters;
 mod debezium;
 mod evolution;
 mod exactly_once;
+mod faults;
 mod flink;
 mod gaps;
 mod idle;

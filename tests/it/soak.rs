@@ -216,8 +216,10 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
     let database = postgres.database().await;
     create_tables(&database).await;
     let (name, seed) = (pipeline(), seed());
+    let guarantee = std::env::var("WALFERRY_SOAK_GUARANTEE").unwrap_or_else(|_| "at-least-once".to_owned());
     let config = Config::new(&name, &database, &kafka)
         .set("kafka.partitions", "3")
+        .text("delivery.guarantee", &guarantee)
         .set("postgres.port", &to_postgres.port.to_string())
         .text("postgres.connect_timeout", "5s")
         .text("schema_registry.url", &registry.url_through(to_registry.port));
@@ -282,7 +284,7 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
 
     soak.memory.sort_unstable();
     soak.descriptors.sort_unstable();
-    eprintln!("soak: {took} s, seed {seed}");
+    eprintln!("soak: {guarantee}, {took} s, seed {seed}");
     eprintln!(
         "soak: {} changes in {} transactions, none missing, {} repeated after crashes",
         reading.changes, reading.transactions, reading.duplicates
@@ -303,4 +305,7 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
         soak.memory.len(),
     );
     assert!(soak.memory.iter().all(|mib| *mib < MEMORY_MIB), "{:?} MiB", soak.memory);
+    if guarantee == "exactly-once" {
+        assert_eq!(reading.duplicates, 0, "each change once");
+    }
 }

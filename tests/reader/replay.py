@@ -200,7 +200,7 @@ def place(position):
     return f"({lsn(position[0])}, {position[1]})"
 
 
-def read(brokers, topics, timeout):
+def read(brokers, topics, timeout, isolation="read_committed"):
     """Yields (topic, partition, offset, key, value, headers), each partition in order, up to the ends found first."""
     consumer = Consumer(
         {
@@ -208,7 +208,7 @@ def read(brokers, topics, timeout):
             "group.id": "walferry-reader",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.partition.eof": True,
             "fetch.message.max.bytes": 16 * 1024 * 1024,
         }
@@ -480,9 +480,11 @@ def main():
     arguments.add_argument("--timeout", type=float, default=30.0, help="seconds without a record before giving up")
     arguments.add_argument("--events", action="store_true", help="print the decoded events, in order of position, too")
     arguments.add_argument("--records", action="store_true", help="print the records alone, as they came, not judged")
+    arguments.add_argument("--uncommitted", action="store_true", help="read what was aborted too")
     arguments.add_argument("topics", nargs="+")
     options = arguments.parse_args()
-    records = read(options.brokers, options.topics, options.timeout)
+    isolation = "read_uncommitted" if options.uncommitted else "read_committed"
+    records = read(options.brokers, options.topics, options.timeout, isolation)
     schemas = Schemas(options.registry)
     if options.records:
         json.dump(spell_out(records, schemas), sys.stdout)

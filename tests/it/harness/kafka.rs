@@ -1,6 +1,6 @@
 //! Kafka: the shared broker, or a private one that can be killed, frozen and started again on its port and data.
 
-use super::{Env, eventually, free_port, fresh, run, signal, tail, test_env_script};
+use super::{Env, Proxy, eventually, free_port, fresh, run, signal, tail, test_env_script};
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -14,16 +14,95 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+/// Beside the usual settings, of a broker that is one of three. What has gone is noticed within seconds.
+const CLUSTER: &[(&str, &str)] = &[
+    ("min.insync.replicas", "2"),
+    ("offsets.topic.replication.factor", "3"),
+    ("transaction.state.log.replication.factor", "3"),
+    ("transaction.state.log.min.isr", "2"),
+    ("transaction.state.log.num.partitions", "1"),
+    ("broker.session.timeout.ms", "3000"),
+    ("broker.heartbeat.interval.ms", "500"),
+    ("replica.lag.time.max.ms", "5000"),
+];
+
 pub struct Kafka {
+    /// All brokers', with commas between.
     pub address: String,
-    private: Option<(PathBuf, Option<Child>)>,
+    /// Those of the test's own, in the order of their ids, which begin with 1.
+    brokers: Vec<Broker>,
+}
+
+struct Broker {
+    dir: PathBuf,
+    child: Option<Child>,
+    memory: &'static str,
+}
+
+impl Broker {
+    /// Makes its directory, with these settings beside the usual ones.
+    fn init(arguments: &[String], memory: &'static str, settings: &[(&str, &str)]) -> Self {
+        let dir = Env::get().private_dir(&fresh("kafka"));
+        run(Command::new(test_env_script())
+            .arg("kafka-init")
+            .arg(&dir)
+            .args(arguments));
+        let properties = dir.join("server.properties");
+        let mut text = std::fs::read_to_string(&properties).unwrap();
+        for (key, value) in settings {
+            text.push_str(&format!("{key}={value}\n"));
+        }
+        std::fs::write(&properties, text).unwrap();
+        Broker {
+            dir,
+            child: None,
+            memory,
+        }
+    }
+
+    fn start(&mut self) {
+        let env = Env::get();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("log"))
+            .unwrap();
+        let started = Command::new(&env.java)
+            .args([
+                self.memory,
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                "-cp",
+            ])
+            .arg(env.kafka_lib.join("*"))
+            .args(["kafka.Kafka", "server.properties"])
+            .current_dir(&self.dir)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        std::fs::write(self.dir.join("pid"), started.id().to_string()).unwrap();
+        self.child = Some(started);
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("a broker that runs")
+    }
+
+    fn kill(&mut self) {
+        let child = self.child();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.child = None;
+    }
 }
 
 impl Kafka {
     pub fn shared() -> Self {
         Kafka {
             address: Env::get().kafka.clone(),
-            private: None,
+            brokers: Vec::new(),
         }
     }
 
@@ -32,50 +111,201 @@ impl Kafka {
         Self::private_with(&[]).await
     }
 
+    /// A broker that is reached by the proxy at [`Self::address`]; and directly, at `direct`.
+    pub async fn behind_a_proxy() -> (Self, Proxy, String) {
+        let (inner, outer) = (free_port(), free_port());
+        let proxy = Proxy::start(outer).await;
+        let settings = [
+            ("inter.broker.listener.name", "PLAINTEXT".to_owned()),
+            (
+                "listener.security.protocol.map",
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUTER:PLAINTEXT".to_owned(),
+            ),
+            (
+                "advertised.listeners",
+                format!("PLAINTEXT://127.0.0.1:{inner},OUTER://127.0.0.1:{}", proxy.port),
+            ),
+        ];
+        let controller = free_port();
+        let listeners =
+            format!("PLAINTEXT://127.0.0.1:{inner},OUTER://127.0.0.1:{outer},CONTROLLER://127.0.0.1:{controller}");
+        let mut settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        settings.push(("listeners", &listeners));
+        let arguments = [inner.to_string(), controller.to_string()];
+        let mut kafka = Kafka {
+            address: format!("127.0.0.1:{}", proxy.port),
+            brokers: vec![Broker::init(&arguments, "-Xmx512m", &settings)],
+        };
+        kafka.start();
+        kafka.ready().await;
+        (kafka, proxy, format!("127.0.0.1:{inner}"))
+    }
+
     /// The same, with these settings beside the usual ones.
     pub async fn private_with(settings: &[(&str, &str)]) -> Self {
-        let dir = Env::get().private_dir(&fresh("kafka"));
         let (port, controller) = (free_port(), free_port());
-        run(Command::new(test_env_script())
-            .arg("kafka-init")
-            .arg(&dir)
-            .args([port.to_string(), controller.to_string()]));
-        let properties = dir.join("server.properties");
-        let mut text = std::fs::read_to_string(&properties).unwrap();
-        for (key, value) in settings {
-            text.push_str(&format!("{key}={value}\n"));
-        }
-        std::fs::write(&properties, text).unwrap();
+        let arguments = [port.to_string(), controller.to_string()];
         let mut kafka = Kafka {
             address: format!("127.0.0.1:{port}"),
-            private: Some((dir, None)),
+            brokers: vec![Broker::init(&arguments, "-Xmx512m", settings)],
         };
         kafka.start();
         kafka.ready().await;
         kafka
     }
 
+    /// So many brokers, each a controller too, that keep three replicas of everything and want two of them in sync; ready.
+    pub async fn cluster(size: usize) -> Self {
+        let ports: Vec<(u16, u16)> = (0..size).map(|_| (free_port(), free_port())).collect();
+        let voters: Vec<String> = ports
+            .iter()
+            .zip(1..)
+            .map(|((_, controller), id)| format!("{id}@127.0.0.1:{controller}"))
+            .collect();
+        let voters = voters.join(",");
+        let addresses: Vec<String> = ports.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();
+        let making: Vec<_> = ports
+            .into_iter()
+            .zip(1..)
+            .map(|((port, controller), id): (_, u32)| {
+                let arguments = [port.to_string(), controller.to_string(), id.to_string(), voters.clone()];
+                std::thread::spawn(move || Broker::init(&arguments, "-Xmx256m", CLUSTER))
+            })
+            .collect();
+        let mut kafka = Kafka {
+            address: addresses.join(","),
+            brokers: making.into_iter().map(|thread| thread.join().unwrap()).collect(),
+        };
+        kafka.start();
+        kafka.all_in_sync(&[]).await;
+        kafka
+    }
+
+    /// Starts every broker that does not run.
     pub fn start(&mut self) {
-        let (dir, child) = self.private.as_mut().expect("a private broker");
-        let env = Env::get();
-        let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
-        let started = Command::new(&env.java)
-            .args([
-                "-Xmx512m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                "-cp",
-            ])
-            .arg(env.kafka_lib.join("*"))
-            .args(["kafka.Kafka", "server.properties"])
-            .current_dir(&*dir)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        std::fs::write(dir.join("pid"), started.id().to_string()).unwrap();
-        *child = Some(started);
+        for broker in self.brokers.iter_mut().filter(|broker| broker.child.is_none()) {
+            broker.start();
+        }
+    }
+
+    /// kill -9 of one broker.
+    pub fn kill_broker(&mut self, id: i32) {
+        self.broker(id).kill();
+    }
+
+    /// SIGTERM to one broker: it hands its leaderships over and ends.
+    pub async fn stop_broker(&mut self, id: i32) {
+        let broker = self.broker(id);
+        signal(broker.child(), Signal::TERM);
+        eventually(&format!("broker {id} ends"), Duration::from_secs(60), async || {
+            broker.child().try_wait().unwrap()
+        })
+        .await;
+        broker.child = None;
+    }
+
+    /// One broker stops, its sockets stay.
+    pub fn freeze_broker(&mut self, id: i32) {
+        signal(self.broker(id).child(), Signal::STOP);
+    }
+
+    pub fn thaw_broker(&mut self, id: i32) {
+        signal(self.broker(id).child(), Signal::CONT);
+    }
+
+    /// No file of one broker grows any more, as on a full disk. The broker ends by that.
+    pub async fn fill_disk_of_broker(&mut self, id: i32) {
+        let broker = self.broker(id);
+        let pid = rustix::process::Pid::from_child(broker.child());
+        let none = rustix::process::Rlimit {
+            current: Some(1),
+            maximum: Some(1),
+        };
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, none).unwrap();
+        eventually(
+            &format!("broker {id} ends for want of space"),
+            Duration::from_secs(60),
+            async || broker.child().try_wait().unwrap(),
+        )
+        .await;
+        broker.child = None;
+    }
+
+    fn broker(&mut self, id: i32) -> &mut Broker {
+        let at = usize::try_from(id).unwrap() - 1;
+        self.brokers.get_mut(at).expect("a broker of that id")
+    }
+
+    /// Waits until each broker is known, and the replicas of these topics and of the brokers' own are all in sync.
+    pub async fn all_in_sync(&self, topics: &[String]) {
+        let (size, log) = (self.brokers.len(), self.log());
+        eventually(
+            &format!("{size} brokers in sync\n{log}"),
+            Duration::from_secs(120),
+            async || {
+                let metadata = self.metadata().await?;
+                let own = |name: &str| name.starts_with("__") || topics.iter().any(|topic| topic == name);
+                let known = topics
+                    .iter()
+                    .all(|topic| metadata.iter().any(|(name, ..)| name == topic));
+                let in_sync = metadata
+                    .iter()
+                    .filter(|(name, ..)| own(name))
+                    .all(|(.., replicas)| *replicas == size);
+                (known && in_sync && self.number_of_brokers().await == size).then_some(())
+            },
+        )
+        .await;
+    }
+
+    async fn number_of_brokers(&self) -> usize {
+        let address = self.address.clone();
+        let asking = tokio::task::spawn_blocking(move || {
+            let consumer = quiet(&address);
+            let metadata = consumer.fetch_metadata(None, Duration::from_secs(2));
+            metadata.map_or(0, |metadata| metadata.brokers().len())
+        });
+        asking.await.unwrap()
+    }
+
+    /// Topic, partition, leader and number of replicas in sync, of each partition; none while nobody answers.
+    async fn metadata(&self) -> Option<Vec<(String, i32, i32, usize)>> {
+        let address = self.address.clone();
+        let asking = tokio::task::spawn_blocking(move || {
+            let consumer = quiet(&address);
+            let metadata = consumer.fetch_metadata(None, Duration::from_secs(2)).ok()?;
+            let of_topics = metadata.topics().iter().flat_map(|topic| {
+                topic.partitions().iter().map(|partition| {
+                    (
+                        topic.name().to_owned(),
+                        partition.id(),
+                        partition.leader(),
+                        partition.isr().len(),
+                    )
+                })
+            });
+            Some(of_topics.collect())
+        });
+        asking.await.unwrap()
+    }
+
+    /// Which broker leads a partition, if one does.
+    pub async fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
+        let metadata = self.metadata().await?;
+        let found = metadata.iter().find(|(name, id, ..)| name == topic && *id == partition);
+        found.map(|(_, _, leader, _)| *leader).filter(|leader| *leader > 0)
+    }
+
+    /// Which broker is the active controller, as those that run have it in their files.
+    pub fn controller(&self) -> Option<i32> {
+        let running = self.brokers.iter().filter(|broker| broker.child.is_some());
+        let elected = running.filter_map(|broker| {
+            let file = broker.dir.join("data/__cluster_metadata-0/quorum-state");
+            let state: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+            let leader = i32::try_from(state["leaderId"].as_i64()?).ok()?;
+            (leader > 0).then_some((state["leaderEpoch"].as_i64()?, leader))
+        });
+        elected.max().map(|(_, leader)| leader)
     }
 
     /// Waits until the broker answers.
@@ -88,12 +318,7 @@ impl Kafka {
             async || {
                 let address = address.clone();
                 tokio::task::spawn_blocking(move || {
-                    let consumer: BaseConsumer = ClientConfig::new()
-                        .set("bootstrap.servers", &address)
-                        .set("log_level", "0")
-                        .create()
-                        .unwrap();
-                    consumer
+                    quiet(&address)
                         .fetch_metadata(None, Duration::from_secs(2))
                         .is_ok_and(|m| !m.brokers().is_empty())
                 })
@@ -105,34 +330,27 @@ impl Kafka {
         .await;
     }
 
-    fn child(&mut self) -> &mut Child {
-        self.private
-            .as_mut()
-            .and_then(|(_, child)| child.as_mut())
-            .expect("a private broker that runs")
-    }
-
+    /// kill -9 of every broker.
     pub fn kill(&mut self) {
-        let child = self.child();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        self.private.as_mut().expect("a private broker").1 = None;
+        self.brokers.iter_mut().for_each(Broker::kill);
     }
 
-    /// The process stops, its sockets stay: as if the network swallowed everything.
+    /// The processes stop, their sockets stay: as if the network swallowed everything.
     pub fn freeze(&mut self) {
-        signal(self.child(), Signal::STOP);
+        for broker in &mut self.brokers {
+            signal(broker.child(), Signal::STOP);
+        }
     }
 
     pub fn thaw(&mut self) {
-        signal(self.child(), Signal::CONT);
+        for broker in &mut self.brokers {
+            signal(broker.child(), Signal::CONT);
+        }
     }
 
     fn log(&self) -> String {
-        self.private
-            .as_ref()
-            .map(|(dir, _)| tail(&dir.join("log"), 30))
-            .unwrap_or_default()
+        let logs = self.brokers.iter().map(|broker| tail(&broker.dir.join("log"), 30));
+        logs.collect::<Vec<_>>().join("\n")
     }
 
     pub async fn create_topic(&self, topic: &str, partitions: i32) {
@@ -228,16 +446,22 @@ impl Kafka {
     }
 }
 
-impl Drop for Kafka {
+impl Drop for Broker {
     fn drop(&mut self) {
-        if let Some((dir, child)) = &mut self.private {
-            if let Some(child) = child {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-            if !std::thread::panicking() {
-                let _ = std::fs::remove_dir_all(dir);
-            }
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+fn quiet(address: &str) -> BaseConsumer {
+    ClientConfig::new()
+        .set("bootstrap.servers", address)
+        .set("log_level", "0")
+        .create()
+        .unwrap()
 }

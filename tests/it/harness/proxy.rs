@@ -1,6 +1,8 @@
-//! A TCP proxy in front of a server: forwards, swallows, refuses, or cuts.
+//! A TCP proxy in front of a server: forwards, slows down, swallows, refuses, or cuts.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -14,13 +16,29 @@ pub enum Link {
     BlackHole,
     /// Connections end, and new ones end at once.
     Refuse,
+    /// What is read in one go waits before it is passed on.
+    Delayed,
+    /// Each byte is a packet of its own.
+    Trickling,
+    /// The server's side is closed towards the client, whose bytes go nowhere.
+    HalfClosed,
 }
+
+impl Link {
+    /// Whether bytes are read.
+    fn reads(self) -> bool {
+        !matches!(self, Link::BlackHole | Link::Refuse)
+    }
+}
+
+const DELAY: Duration = Duration::from_millis(150);
 
 pub struct Proxy {
     pub port: u16,
     link: watch::Sender<Link>,
     accept: JoinHandle<()>,
     connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    disturbed: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -44,15 +62,17 @@ impl Proxy {
         let (link, watching) = watch::channel(Link::Forward);
         let connections: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
         let tasks = connections.clone();
+        let disturbed: Arc<AtomicU64> = Arc::default();
+        let count = disturbed.clone();
         let accept = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *watching.borrow() == Link::Refuse {
                     continue;
                 }
-                let watching = watching.clone();
+                let (watching, count) = (watching.clone(), count.clone());
                 let task = tokio::spawn(async move {
                     // An end of either side, or of the link, ends both.
-                    let _ = connection(client, target_port, pooler, watching).await;
+                    let _ = connection(client, target_port, pooler, watching, &count).await;
                 });
                 tasks.lock().unwrap().push(task);
             }
@@ -62,7 +82,13 @@ impl Proxy {
             link,
             accept,
             connections,
+            disturbed,
         }
+    }
+
+    /// How many times bytes came that were not just passed on, or a connection was half closed.
+    pub fn disturbed(&self) -> u64 {
+        self.disturbed.load(Ordering::Relaxed)
     }
 
     pub fn set(&self, link: Link) {
@@ -92,20 +118,24 @@ async fn connection(
     target_port: u16,
     pooler: bool,
     link: watch::Receiver<Link>,
+    disturbed: &AtomicU64,
 ) -> std::io::Result<()> {
     let mut passing = link.clone();
     if passing.wait_for(|l| *l != Link::BlackHole).await.is_err() {
         return Ok(());
     }
     let mut server = TcpStream::connect(("127.0.0.1", target_port)).await?;
+    for side in [&client, &server] {
+        side.set_nodelay(true)?;
+    }
     if pooler {
         startup_without_replication(&mut client, &mut server).await?;
     }
     let (client_read, client_write) = client.into_split();
     let (server_read, server_write) = server.into_split();
     tokio::select! {
-        ended = pump(client_read, server_write, link.clone()) => ended,
-        ended = pump(server_read, client_write, link) => ended,
+        ended = pump(client_read, server_write, link.clone(), false, disturbed) => ended,
+        ended = pump(server_read, client_write, link, true, disturbed) => ended,
     }
 }
 
@@ -113,21 +143,53 @@ async fn pump(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     mut link: watch::Receiver<Link>,
+    to_client: bool,
+    disturbed: &AtomicU64,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
+    let mut half_closed = false;
     loop {
         // Swallowing is not reading: the sender's window fills, as it does on a dead network.
-        if link.wait_for(|l| *l == Link::Forward).await.is_err() {
+        let Ok(now) = link.wait_for(|l| l.reads()).await.map(|l| *l) else {
             return Ok(());
+        };
+        if now == Link::HalfClosed && !half_closed {
+            half_closed = true;
+            disturbed.fetch_add(1, Ordering::Relaxed);
+            if to_client {
+                to.shutdown().await?;
+            }
         }
-        let n = from.read(&mut buffer).await?;
+        let n = tokio::select! {
+            n = from.read(&mut buffer) => n?,
+            changed = link.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return Ok(()),
+            },
+        };
         if n == 0 {
             return Ok(());
         }
-        if link.wait_for(|l| *l == Link::Forward).await.is_err() {
+        let Ok(now) = link.wait_for(|l| l.reads()).await.map(|l| *l) else {
             return Ok(());
+        };
+        if half_closed {
+            continue;
         }
-        to.write_all(&buffer[..n]).await?;
+        match now {
+            Link::Delayed => {
+                disturbed.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(DELAY).await;
+                to.write_all(&buffer[..n]).await?;
+            }
+            Link::Trickling => {
+                disturbed.fetch_add(1, Ordering::Relaxed);
+                for byte in &buffer[..n] {
+                    to.write_all(&[*byte]).await?;
+                }
+            }
+            _ => to.write_all(&buffer[..n]).await?,
+        }
     }
 }
 

@@ -47,6 +47,11 @@ pub async fn read(brokers: &str, topics: &[String]) -> Reading {
     replay(brokers, topics, &[]).await
 }
 
+/// The same, with what was aborted, or is not committed yet.
+pub async fn read_uncommitted(brokers: &str, topics: &[String]) -> Reading {
+    replay(brokers, topics, &["--uncommitted"]).await
+}
+
 /// The same, with every event spelt out.
 pub async fn read_events(brokers: &str, topics: &[String]) -> Reading {
     replay(brokers, topics, &["--events"]).await

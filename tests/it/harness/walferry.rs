@@ -4,6 +4,7 @@ use super::{Config, Env, eventually, free_port, fresh, http, signal, tail};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Exit {
     pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -40,8 +43,17 @@ impl Walferry {
         Self::spawn(config, "run")
     }
 
+    /// `walferry run` that gets to a place where something happens to it: `name:n`, `name:n:terminate` or `name:n:freeze`.
+    pub fn start_with_failpoint(config: &Config, failpoint: &str) -> Self {
+        Self::spawn_with(config, "run", &[("WALFERRY_FAILPOINT", failpoint)])
+    }
+
     /// `walferry` with a command and its arguments, blanks between them.
     pub fn spawn(config: &Config, command: &str) -> Self {
+        Self::spawn_with(config, command, &[])
+    }
+
+    fn spawn_with(config: &Config, command: &str, variables: &[(&str, &str)]) -> Self {
         let dir = Env::get().private_dir(&fresh("walferry"));
         let http_port = free_port();
         let file = dir.join("walferry.toml");
@@ -53,6 +65,7 @@ impl Walferry {
             .arg(&file)
             .env_remove("RUST_LOG")
             .env_remove("PGPASSFILE")
+            .envs(variables.iter().copied())
             .current_dir(&dir)
             .stdin(Stdio::null())
             .stdout(File::create(dir.join("stdout")).unwrap())
@@ -142,6 +155,30 @@ impl Walferry {
         self.end(limit).await
     }
 
+    /// Waits until it has frozen itself.
+    pub async fn frozen(&mut self, limit: Duration) {
+        let begin = std::time::Instant::now();
+        loop {
+            assert!(self.is_running(), "walferry ended and was to freeze:\n{}", self.log());
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+            // The state stands behind the name, which is in parentheses.
+            if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+                return;
+            }
+            assert!(
+                begin.elapsed() < limit,
+                "walferry did not freeze within {limit:?}:\n{}",
+                self.log()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Another signal that it has to live with.
+    pub fn signal(&self, which: Signal) {
+        signal(&self.child, which);
+    }
+
     /// The process stops, its sockets stay.
     pub fn freeze(&self) {
         signal(&self.child, Signal::STOP);
@@ -163,6 +200,7 @@ impl Walferry {
                 let read = |name: &str| std::fs::read_to_string(self.dir.join(name)).unwrap();
                 return Exit {
                     code: status.code(),
+                    signal: status.signal(),
                     stdout: read("stdout"),
                     stderr: read("stderr"),
                 };
@@ -205,6 +243,11 @@ impl Walferry {
     /// All that it has printed so far.
     pub fn stdout(&self) -> String {
         std::fs::read_to_string(self.dir.join("stdout")).unwrap()
+    }
+
+    /// All that it has logged so far.
+    pub fn whole_log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("stderr")).unwrap()
     }
 
     pub fn log(&self) -> String {

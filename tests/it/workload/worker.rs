@@ -5,6 +5,7 @@ use crate::harness::connect_to;
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::RwLock;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Where to connect, and how often a transaction is made.
@@ -42,10 +43,12 @@ impl Worker {
     }
 
     /// Runs until so many changes were committed by all, or until told to stop.
-    pub async fn run(mut self, changes: u64, committed: &AtomicU64, stop: &AtomicBool) {
+    pub async fn run(mut self, changes: u64, committed: &AtomicU64, stop: &AtomicBool, hold: &RwLock<()>) {
         self.fill(committed).await;
         while committed.load(Ordering::Relaxed) < changes && !stop.load(Ordering::Relaxed) {
+            let free = hold.read().await;
             self.transaction(committed).await;
+            drop(free);
             if !self.source.pause.is_zero() {
                 let most = u64::try_from(self.source.pause.as_micros()).unwrap();
                 tokio::time::sleep(Duration::from_micros(self.statements.rng.u64(..most))).await;
