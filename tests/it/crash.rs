@@ -1,18 +1,20 @@
 //! walferry ends, one way or the other, and is started again.
 
-use crate::harness::{Config, Kafka, Postgres, Walferry};
+use crate::harness::{Config, Kafka, Postgres, Reading, Walferry};
 use crate::workload::{Workload, create_tables, pipeline, seed, verify};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ten_kills_lose_nothing_and_repeat_only_what_carries_its_first_position() {
-    let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
+/// What was read after ten kills at any moment of a workload.
+async fn after_ten_kills(guarantee: &str, version: u32) -> Reading {
+    let (postgres, kafka) = (Postgres::shared(version), Kafka::shared());
     let database = postgres.database().await;
     create_tables(&database).await;
     let name = pipeline();
-    let config = Config::new(&name, &database, &kafka).set("kafka.partitions", "3");
+    let config = Config::new(&name, &database, &kafka)
+        .set("kafka.partitions", "3")
+        .text("delivery.guarantee", guarantee);
     let seed = seed();
     let mut pause = fastrand::Rng::with_seed(seed);
     let mut walferry = Walferry::start(&config);
@@ -36,6 +38,17 @@ async fn ten_kills_lose_nothing_and_repeat_only_what_carries_its_first_position(
         .await;
     let reading = verify(&database, &kafka.address, &name, committed).await;
     eprintln!("{} changes, {} repeated", reading.changes, reading.duplicates);
+    reading
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_kills_lose_nothing_and_repeat_only_what_carries_its_first_position() {
+    after_ten_kills("at-least-once", 17).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_kills_under_exactly_once_lose_nothing_and_repeat_nothing() {
+    assert_eq!(after_ten_kills("exactly-once", 18).await.duplicates, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,7 @@
 //! A slot that lies: dropped and made again, advanced by hand, copied, of another cluster, of another timeline. What is missing is
 //! named, from where to where, or nothing is missing.
 
-use crate::harness::{
-    Config, Database, Exit, Kafka, Postgres, Proxy, Stop, Walferry, eventually, free_port, read_events,
-};
+use crate::harness::{Config, Database, Exit, Kafka, Postgres, Proxy, Stop, Walferry, free_port, read_events};
 use crate::workload::pipeline;
 use std::time::Duration;
 
@@ -272,15 +270,7 @@ async fn after_a_promotion_nothing_of_the_new_timeline_is_taken_for_published() 
         walferry.ready(SOON).await;
         database.execute("INSERT INTO t VALUES (1)").await;
         database.confirmed(&name, SOON, || walferry.log()).await;
-        let on_standby = standby.connect(&database.name).await;
-        let copied = format!(
-            "SELECT FROM pg_replication_slots WHERE slot_name = '{name}' AND synced AND NOT temporary \
-             AND invalidation_reason IS NULL"
-        );
-        eventually("the slot's copy on the standby", SOON, async || {
-            (!on_standby.query(&copied, &[]).await.unwrap().is_empty()).then_some(())
-        })
-        .await;
+        standby.has_copy_of(&name, &database.name).await;
 
         // The standby is away, and what is published now it never gets.
         standby.stop(Stop::Fast);

@@ -19,7 +19,6 @@ mod crash;
 mod dead_letters;
 mod debezium;
 mod evolution;
-mod exactly_once;
 mod faults;
 mod flink;
 mod gaps;

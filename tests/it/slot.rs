@@ -155,14 +155,7 @@ async fn promoted(version: u32) {
     let mut committed = Workload::start(&database, 2, 1_000, seed).await.done().await;
     database.confirmed(&name, SOON, || walferry.log()).await;
     let on_standby = standby.connect(&database.name).await;
-    let copied = format!(
-        "SELECT FROM pg_replication_slots WHERE slot_name = '{name}' AND synced AND NOT temporary \
-         AND invalidation_reason IS NULL"
-    );
-    eventually("the slot's copy on the standby", SOON, async || {
-        (!on_standby.query(&copied, &[]).await.unwrap().is_empty()).then_some(())
-    })
-    .await;
+    standby.has_copy_of(&name, &database.name).await;
 
     // What the primary commits while walferry is away reaches the standby, and then the primary is gone.
     assert_eq!(walferry.terminate(SOON).await.code, Some(0));

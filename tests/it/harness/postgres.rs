@@ -92,6 +92,19 @@ impl Postgres {
         standby
     }
 
+    /// Waits until this standby has a copy of the primary's slot that would outlive a promotion.
+    pub async fn has_copy_of(&self, slot: &str, database: &str) {
+        let client = self.connect(database).await;
+        let copied = format!(
+            "SELECT FROM pg_replication_slots WHERE slot_name = '{slot}' AND synced AND NOT temporary \
+             AND invalidation_reason IS NULL"
+        );
+        eventually("the slot's copy on the standby", Duration::from_secs(60), async || {
+            (!client.query(&copied, &[]).await.unwrap().is_empty()).then_some(())
+        })
+        .await;
+    }
+
     /// A copy of the files of a server that is stopped.
     pub fn copy_of_files(&self) -> PathBuf {
         let copy = self.dir.join("copy");
