@@ -13,14 +13,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::properties::Shape;
+use super::shape::{LARGEST, Shape};
 
 /// Kafka's default of `message.max.bytes`, where nobody may see what is configured.
 const DEFAULT_MESSAGE_BYTES: u64 = 1_048_588;
 /// Kafka's default of `socket.request.max.bytes`, likewise.
 const DEFAULT_REQUEST_BYTES: u64 = 104_857_600;
-/// The most that librdkafka takes for `message.max.bytes`.
-pub(super) const LARGEST: u64 = 1_000_000_000;
 /// What a produce request has beside topic, client id and the batch, in any of its versions.
 const REQUEST_OVERHEAD: u64 = 100;
 

@@ -20,6 +20,7 @@ mod properties;
 mod reader;
 mod receipt;
 mod running;
+mod shape;
 mod size;
 mod state;
 #[cfg(test)]
@@ -41,10 +42,10 @@ use context::Context;
 pub use context::{DeliveryObserver, InFlight, RECORD_OVERHEAD};
 pub use error::{KafkaError, SendError, SendErrorKind};
 pub use limits::Refusals;
-use properties::Shape;
 pub use properties::refused_property;
 pub use reader::{StoredRecord, TopicReader};
 use running::{Running, fatal_reason};
+use shape::Shape;
 pub use size::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
 pub use state::StateTopic;
 pub use topics::TopicUse;
@@ -262,7 +263,7 @@ impl Producer {
 
     /// Records up to this size are taken by every producer; for a larger one [`make_room`](Producer::make_room) is
     /// called first.
-    pub const ROOMY: u64 = properties::FIRST_RECORD;
+    pub const ROOMY: u64 = shape::FIRST_RECORD;
 
     /// Sees to it that a record of this size is taken. Where librdkafka's own limit is lower, all that is in flight is waited
     /// for, and a new one with a higher limit goes on: a high limit from the start would cost memory with every batch.

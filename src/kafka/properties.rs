@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 
-use super::limits::LARGEST;
+use super::shape::{LARGEST, Shape};
 use super::{KafkaError, KafkaSettings};
 
 /// What no user may set, and why. Aliases are listed with their properties: librdkafka takes either.
@@ -136,61 +136,9 @@ pub(super) fn connection_config(settings: &KafkaSettings) -> Result<ClientConfig
     Ok(config)
 }
 
-/// Records up to this size are taken by every producer: what a topic takes where nobody has configured anything.
-pub(super) const FIRST_RECORD: u64 = 1_048_588;
-
 /// The user's own bound on a record.
 pub(super) fn user_limit(settings: &KafkaSettings) -> Option<u64> {
     settings.properties.get("message.max.bytes")?.parse().ok()
-}
-
-/// What bounds records and batches in librdkafka, which has one of each for all topics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// `message.max.bytes`: never less than a record that is handed over.
-    record: u64,
-    /// `batch.size`: never more than a topic takes.
-    batch: u64,
-    /// Whether each record is a batch of its own.
-    alone: bool,
-}
-
-impl Shape {
-    pub(super) fn first(settings: &KafkaSettings, alone: bool) -> Self {
-        let batch = settings.properties.get("batch.size");
-        Shape {
-            record: FIRST_RECORD,
-            // A text that is no number is for librdkafka to refuse.
-            batch: batch.and_then(|text| text.parse().ok()).unwrap_or(1_000_000),
-            alone,
-        }
-    }
-
-    /// What was wished for, by a producer that is alone or not.
-    pub(super) fn or_wished(self, wished: Option<Shape>) -> Self {
-        Shape {
-            alone: self.alone,
-            ..wished.unwrap_or(self)
-        }
-    }
-
-    pub(super) fn with_batches_below(self, limit: u64) -> Self {
-        Shape {
-            batch: self.batch.min(limit.max(1)),
-            ..self
-        }
-    }
-
-    /// In steps: each of them costs a pause.
-    pub(super) fn with_records_up_to(self, size: u64) -> Self {
-        match size <= self.record {
-            true => self,
-            false => Shape {
-                record: size.next_power_of_two().min(LARGEST),
-                ..self
-            },
-        }
-    }
 }
 
 pub(super) fn producer_config(settings: &KafkaSettings, shape: Shape) -> Result<ClientConfig, KafkaError> {
@@ -208,8 +156,8 @@ pub(super) fn producer_config(settings: &KafkaSettings, shape: Shape) -> Result<
     }
     // What librdkafka would not take of the user's is left for it to refuse.
     for (key, value, takes) in [
-        ("message.max.bytes", shape.record, 1_000..=LARGEST),
-        ("batch.size", shape.batch, 1..=i32::MAX as u64),
+        ("message.max.bytes", shape.record(), 1_000..=LARGEST),
+        ("batch.size", shape.batch(), 1..=i32::MAX as u64),
     ] {
         let written = settings.properties.get(key);
         if written.is_none_or(|text| text.parse().is_ok_and(|number| takes.contains(&number))) {
@@ -222,7 +170,7 @@ pub(super) fn producer_config(settings: &KafkaSettings, shape: Shape) -> Result<
         // No limit: what waits for a cluster that is away is not given up.
         None => config.set("message.timeout.ms", "0"),
     };
-    if shape.alone {
+    if shape.is_alone() {
         config.set("batch.num.messages", "1");
     }
     Ok(config)

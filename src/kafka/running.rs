@@ -9,7 +9,8 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
 use super::context::Context;
-use super::properties::{self, Shape};
+use super::properties;
+use super::shape::Shape;
 use super::{KafkaError, KafkaSettings, Native};
 
 /// How long one turn of the polling thread lasts; events are handled as they come, counters go out once a turn.
