@@ -259,7 +259,12 @@ async fn a_pipeline_for_hours_through_disturbances_of_every_kind_loses_nothing()
         if replaced {
             soak.count_reconnects().await;
         }
+        let held = match disturbance {
+            Disturbance::PostgresCrashed => Some(workload.hold().await),
+            _ => None,
+        };
         soak.disturb(disturbance).await;
+        drop(held);
         assert_eq!(soak.walferry.pid() != pid, replaced, "{disturbance:?}");
         *done.entry(disturbance).or_default() += 1;
         soak.walferry.ready(SOON).await;

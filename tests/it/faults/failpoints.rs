@@ -102,7 +102,7 @@ async fn a_split_transaction_goes_on_where_the_last_committed_part_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failpoint_that_is_not_reached_is_noticed() {
+async fn a_place_that_is_not_reached_leaves_the_process_alone_and_nothing_in_its_log() {
     let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
     let trial = Trial::new(Guarantee::AtLeastOnce, &postgres, &kafka).await;
     let mut walferry = trial.start_towards("committing:1");

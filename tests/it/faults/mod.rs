@@ -123,7 +123,7 @@ impl<'a> Trial<'a> {
             .await;
         let seen = self.watch.take().expect("a watch").finish();
         assert!(seen.ahead.is_empty(), "the slot was ahead of Kafka: {:#?}", seen.ahead);
-        assert!(seen.advances > 2, "the slot was seen to move {} times", seen.advances);
+        assert!(seen.advances > 1, "the slot was not seen to move");
         let but_for: &[&str] = match self.interleaved {
             true => &["tombstones_without_their_delete"],
             false => &[],
