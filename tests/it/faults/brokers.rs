@@ -63,6 +63,14 @@ impl<'a> Cluster<'a> {
         self.goes_on().await;
     }
 
+    async fn want_in_sync(&self, replicas: &str) {
+        for topic in self.topics() {
+            self.kafka
+                .set_topic_config(&topic, "min.insync.replicas", replicas)
+                .await;
+        }
+    }
+
     async fn verify(self) {
         for pipeline in self.pipelines {
             pipeline.verify().await;
@@ -112,14 +120,13 @@ async fn a_controller_or_leader_that_goes_stops_sleeps_or_has_no_space_left_lose
     cluster.whole_again().await;
 
     eprintln!("min.insync.replicas is unmet");
-    for topic in cluster.topics() {
-        cluster.kafka.set_topic_config(&topic, "min.insync.replicas", "3").await;
-    }
+    cluster.want_in_sync("3").await;
     cluster.kafka.kill_broker(2);
     for pipeline in &cluster.pipelines {
         pipeline.nothing_is_confirmed(Duration::from_secs(3)).await;
     }
     cluster.whole_again().await;
+    cluster.want_in_sync("2").await;
 
     eprintln!("the leader of the positions hands over and stops");
     let leader = cluster.leader(&state, 0).await;
