@@ -8,7 +8,9 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -40,7 +42,7 @@ impl Watch {
             let (mut seen, mut client, mut last) = (Seen::default(), None, 0);
             while !told.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(50));
-                // First the slot, then Kafka: what is recorded in between speaks for neither.
+                // First the slot, then Kafka: what is written from then on does not count.
                 let confirmed = runtime.block_on(async {
                     if client.is_none() {
                         client = connect_to(port, &database).await.ok();
@@ -52,9 +54,20 @@ impl Watch {
                     confirmed
                 });
                 let Some(confirmed) = confirmed else { continue };
-                let Some(recorded) = positions.furthest(&told) else {
+                let (now, begin) = (SystemTime::now(), Instant::now());
+                let Some(mut recorded) = positions.furthest(now, &told) else {
                     break;
                 };
+                // A broker that has just begun to lead, or that has slept, may not show all that it has at once.
+                while confirmed > recorded && begin.elapsed() < SHOWN_WITHIN {
+                    let Some(later) = positions.furthest(now, &told) else {
+                        break;
+                    };
+                    recorded = later;
+                }
+                if confirmed > recorded && told.load(Ordering::Relaxed) {
+                    break;
+                }
                 seen.samples += 1;
                 seen.advances += u64::from(confirmed > last);
                 last = confirmed;
@@ -95,7 +108,8 @@ struct Positions {
     topic: String,
     pipeline: String,
     next: i64,
-    furthest: u64,
+    /// When each was written, in milliseconds, and what it says.
+    positions: Vec<(i64, u64)>,
 }
 
 impl Positions {
@@ -116,12 +130,13 @@ impl Positions {
             topic: topic.to_owned(),
             pipeline: pipeline.to_owned(),
             next: 0,
-            furthest: 0,
+            positions: Vec::new(),
         }
     }
 
-    /// The furthest position that Kafka holds now; none once told to stop.
-    fn furthest(&mut self, told: &AtomicBool) -> Option<u64> {
+    /// The furthest position of those that Kafka shows and that were written before `then`; none once told to stop.
+    fn furthest(&mut self, then: SystemTime, told: &AtomicBool) -> Option<u64> {
+        let then = i64::try_from(then.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
         let mut assignment = TopicPartitionList::new();
         assignment
             .add_partition_offset(&self.topic, 0, Offset::Offset(self.next))
@@ -130,7 +145,10 @@ impl Positions {
         self.consumer.assign(&assignment).unwrap();
         while !told.load(Ordering::Relaxed) {
             match self.consumer.poll(Duration::from_millis(100)) {
-                Some(Err(KafkaError::PartitionEOF(_))) => return Some(self.furthest),
+                Some(Err(KafkaError::PartitionEOF(_))) => {
+                    let before = self.positions.iter().filter(|(written, _)| *written <= then);
+                    return Some(before.map(|(_, lsn)| *lsn).max().unwrap_or_default());
+                }
                 // Brokers come and go.
                 None | Some(Err(_)) => {}
                 Some(Ok(message)) => {
@@ -139,7 +157,8 @@ impl Positions {
                         && let Some(value) = message.payload()
                     {
                         let value: serde_json::Value = serde_json::from_slice(value).unwrap();
-                        self.furthest = self.furthest.max(lsn(value["end_lsn"].as_str().unwrap()));
+                        let written = message.timestamp().to_millis().expect("a record's time");
+                        self.positions.push((written, lsn(value["end_lsn"].as_str().unwrap())));
                     }
                 }
             }
