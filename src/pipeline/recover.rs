@@ -52,13 +52,16 @@ impl Pipeline {
             }
             _ => Vec::new(),
         };
-        // A server that does not say it is not judged by it.
-        let log_end = source::current_lsn(client).await?.unwrap_or(Lsn::new(u64::MAX));
+        // A standby that was started again replays what it had replayed before: where it stands says nothing.
+        let log_end = match source::is_standby(client).await? {
+            true => None,
+            false => source::current_lsn(client).await?,
+        };
         let found = Found {
             identity,
             history: &history,
             slot,
-            log_end,
+            log_end: log_end.unwrap_or(Lsn::new(u64::MAX)),
         };
         let reconciled = recovery::reconcile(recorded, found, self.accept_gap).map_err(Refusal::Gap)?;
         Ok(reconciled)

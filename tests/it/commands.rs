@@ -1,9 +1,10 @@
-//! `walferry schema` and `walferry tail`: what they print is what `run` registers and publishes.
+//! `walferry schema`, `tail` and `demo`: what they print is what `run` registers and publishes.
 
 use crate::harness::{Config, Database, Env, Exit, Kafka, Postgres, Registry, Walferry, eventually, http};
 use crate::workload::pipeline;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -502,4 +503,30 @@ async fn tail_makes_no_publication() {
     exit.says(&[&config.name(), "does not exist", "CREATE PUBLICATION"]);
     assert!(!database.is("EXISTS (SELECT FROM pg_publication)").await);
     assert_eq!(slots(&database).await, None);
+}
+
+/// What the README's first command shows, as somebody sees it who has nothing but Postgres's programs.
+#[tokio::test(flavor = "multi_thread")]
+async fn demo_shows_what_arrives_and_ends_after_its_time() {
+    let programs = Env::get().postgres_bin.join("17/bin");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let demo = tokio::task::spawn_blocking(move || {
+        Command::new(env!("CARGO_BIN_EXE_walferry"))
+            .args(["demo", "--for", "5s"])
+            .env("PATH", path)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .output()
+    });
+    let ended = demo.await.unwrap().unwrap();
+    let (out, log) = (
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr),
+    );
+    assert_eq!(ended.status.code(), Some(0), "{out}{log}");
+    let arrived = out
+        .lines()
+        .filter(|line| line.starts_with("demo.shop.") && line.contains('@'))
+        .count();
+    assert!(arrived > 10, "{out}{log}");
 }

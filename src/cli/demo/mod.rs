@@ -166,6 +166,7 @@ async fn run(limit: Option<Duration>) -> Result<(), DemoError> {
     fs::write(&path, &text).map_err(|source| DemoError::io(&path, source))?;
     let loaded = config::load(Some(&path), &BTreeMap::new()).map_err(|faults| DemoError::Config(faults.to_string()))?;
     let config = loaded.config;
+    cluster.create_topic(&config.delivery.state_topic, 1, 1)?;
     banner(&postgres.version, &text)?;
 
     let status = Arc::new(Status::new(
