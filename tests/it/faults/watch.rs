@@ -55,18 +55,10 @@ impl Watch {
                 });
                 let Some(confirmed) = confirmed else { continue };
                 let (now, begin) = (SystemTime::now(), Instant::now());
-                let Some(mut recorded) = positions.furthest(now, &told) else {
-                    break;
-                };
+                let mut recorded = positions.furthest(now);
                 // A broker that has just begun to lead, or that has slept, may not show all that it has at once.
                 while confirmed > recorded && begin.elapsed() < SHOWN_WITHIN {
-                    let Some(later) = positions.furthest(now, &told) else {
-                        break;
-                    };
-                    recorded = later;
-                }
-                if confirmed > recorded && told.load(Ordering::Relaxed) {
-                    break;
+                    recorded = positions.furthest(now);
                 }
                 seen.samples += 1;
                 seen.advances += u64::from(confirmed > last);
@@ -134,8 +126,8 @@ impl Positions {
         }
     }
 
-    /// The furthest position of those that Kafka shows and that were written before `then`; none once told to stop.
-    fn furthest(&mut self, then: SystemTime, told: &AtomicBool) -> Option<u64> {
+    /// The furthest position of those that Kafka shows and that were written before `then`.
+    fn furthest(&mut self, then: SystemTime) -> u64 {
         let then = i64::try_from(then.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
         let mut assignment = TopicPartitionList::new();
         assignment
@@ -143,11 +135,12 @@ impl Positions {
             .unwrap();
         // Anew each time: so the end that is reached is that of an answer which was asked for now.
         self.consumer.assign(&assignment).unwrap();
-        while !told.load(Ordering::Relaxed) {
+        // To its end, also when told to stop: librdkafka does not survive that an assignment goes before it has begun.
+        loop {
             match self.consumer.poll(Duration::from_millis(100)) {
                 Some(Err(KafkaError::PartitionEOF(_))) => {
                     let before = self.positions.iter().filter(|(written, _)| *written <= then);
-                    return Some(before.map(|(_, lsn)| *lsn).max().unwrap_or_default());
+                    return before.map(|(_, lsn)| *lsn).max().unwrap_or_default();
                 }
                 // Brokers come and go.
                 None | Some(Err(_)) => {}
@@ -163,7 +156,6 @@ impl Positions {
                 }
             }
         }
-        None
     }
 }
 
