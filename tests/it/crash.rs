@@ -14,7 +14,9 @@ async fn after_ten_kills(guarantee: &str, version: u32) -> Reading {
     let name = pipeline();
     let config = Config::new(&name, &database, &kafka)
         .set("kafka.partitions", "3")
-        .text("delivery.guarantee", guarantee);
+        .text("delivery.guarantee", guarantee)
+        // Of its own: what a kill leaves open keeps no other pipeline waiting.
+        .text("delivery.state_topic", &format!("{name}.state"));
     let seed = seed();
     let mut pause = fastrand::Rng::with_seed(seed);
     let mut walferry = Walferry::start(&config);
