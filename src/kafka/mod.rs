@@ -214,11 +214,6 @@ impl Producer {
         })
     }
 
-    /// What was refused as too large, for the producer that comes after this one.
-    pub fn refusals(&self) -> Arc<Refusals> {
-        self.refusals.clone()
-    }
-
     fn running(&self) -> Arc<Running> {
         self.running_now().clone()
     }

@@ -202,13 +202,11 @@ impl Guarantee {
         let Guarantee::ExactlyOnce(exactly_once) = self else {
             return true;
         };
-        let place = match exactly_once.gathering.is_cut() {
-            true => None,
-            false => exactly_once.gathering.rest(),
-        };
-        let settled = match place {
-            None => !exactly_once.gathering.is_cut(),
-            Some(place) => match tokio::time::timeout(limit, exactly_once.commit(place)).await {
+        let gathering = &exactly_once.gathering;
+        let settled = match (gathering.is_cut(), gathering.rest()) {
+            (true, _) => false,
+            (false, None) => true,
+            (false, Some(place)) => match tokio::time::timeout(limit, exactly_once.commit(place)).await {
                 Ok(Ok(())) => true,
                 Ok(Err(error)) => {
                     tracing::debug!(error = error.chain(), "the last kafka transaction was not committed");

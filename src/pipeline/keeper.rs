@@ -59,6 +59,15 @@ impl<T: Fn(Lsn) + Send + Sync> Records<T> {
     }
 }
 
+/// Says why the session is over, unless that was said before.
+pub(super) fn tell_first(broken: &watch::Sender<Option<Failure>>, failure: Failure) {
+    broken.send_if_modified(|known| {
+        let first = known.is_none();
+        known.get_or_insert(failure);
+        first
+    });
+}
+
 impl Keeper {
     /// Starts with everything before `recorded` recorded and told. What cannot be recorded breaks the session.
     pub(super) fn start(
@@ -81,11 +90,7 @@ impl Keeper {
                     true => Failure::Passing(chain(&error)),
                     false => Failure::Final(chain(&error)),
                 };
-                broken.send_if_modified(|known| {
-                    let first = known.is_none();
-                    known.get_or_insert(failure);
-                    first
-                });
+                tell_first(&broken, failure);
             }
         });
         Keeper { finish, task }

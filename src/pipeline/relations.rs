@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::PipelineError;
 use super::published::PublishedTable;
 use super::sql::Sql;
-use crate::avro::EncoderSettings;
+use crate::avro::{BadRow, EncoderSettings, Reason};
 use crate::lsn::Lsn;
 use crate::pgoutput::RelationMessage;
 use crate::relation::{CatalogFacts, CatalogKeys, Registry, Relation, Update};
@@ -40,6 +40,19 @@ pub(super) async fn facts(
         true => sql.facts(relation).await,
         false => Ok(CatalogFacts::default()),
     }
+}
+
+/// The facts without a NOT NULL that a row contradicts: the catalog says it, and the row is older. `None`: they are not what is wrong
+/// with the row.
+pub(super) fn relaxed(facts: &CatalogFacts, table: &str, bad: &BadRow) -> Option<CatalogFacts> {
+    let column = bad.column.as_deref().filter(|_| bad.kind == Reason::NullInNotNull)?;
+    let facts = facts.relaxed(column)?;
+    tracing::info!(
+        table,
+        column,
+        "the column is NOT NULL now and has no value in an older row: it is nullable in this table's schemas until the table is described anew"
+    );
+    Some(facts)
 }
 
 /// Published tables, as the stream would describe them now.

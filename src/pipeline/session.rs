@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::error::PipelineError;
 use super::guarantee::{Book, ExactlyOnce, Guarantee};
-use super::keeper::Keeper;
+use super::keeper::{Keeper, tell_first};
 use super::monitor;
 use super::prepare::{self, Memory, Wanted};
 use super::publish::{PublishSettings, Publisher};
@@ -276,15 +276,7 @@ impl Pipeline {
                     kafka.commit_to_delivery(Duration::from_micros(elapsed));
                 }
             }
-            Event::Broken(failure) => {
-                broken.send_if_modified(|known| {
-                    let first = known.is_none();
-                    if first {
-                        *known = Some(failure.clone());
-                    }
-                    first
-                });
-            }
+            Event::Broken(failure) => tell_first(&broken, failure.clone()),
         })
     }
 

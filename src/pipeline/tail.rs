@@ -15,13 +15,13 @@ use super::reshape::{Unread, reshape};
 use super::sql::Sql;
 use super::stream::now_us;
 use super::{prepare, published, relations, rules, settings, source};
-use crate::avro::{Batch, Headers, MessageEncoder, Reason, TableEncoder};
+use crate::avro::{Batch, Headers, MessageEncoder, TableEncoder};
 use crate::config::Config;
 use crate::config::glob::TablePattern;
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{self, Context, Message, RelationMessage, unix_us};
-use crate::relation::{CatalogFacts, Registry, Update};
+use crate::relation::{CatalogFacts, Registry, Relation, Update};
 use crate::replication::{CreateSlot, ReplicationClient, StartReplication, StreamMessage, protocol_version};
 
 /// A record as it would be published. The data are Avro's binary encoding, without the head of Confluent's wire format.
@@ -70,6 +70,23 @@ struct Table {
     /// Otherwise it only takes its places in the transactions.
     wanted: bool,
     facts: CatalogFacts,
+}
+
+impl Table {
+    fn compile(
+        publish: &PublishSettings,
+        relation: &Relation,
+        facts: CatalogFacts,
+        wanted: bool,
+    ) -> Result<Self, PipelineError> {
+        let (topic, encoder) = publish.encoder(relation, &facts)?;
+        Ok(Table {
+            topic,
+            encoder,
+            wanted,
+            facts,
+        })
+    }
 }
 
 struct Tail<'a> {
@@ -294,13 +311,8 @@ impl<'a> Tail<'a> {
                 .iter()
                 .any(|only| only.matches(&relation.schema, &relation.name));
         let facts = relations::facts(sql, &self.publish.encoder, &relation).await?;
-        let table = match self.publish.encoder(&relation, &facts) {
-            Ok((topic, encoder)) => Some(Table {
-                topic,
-                encoder,
-                wanted,
-                facts,
-            }),
+        let table = match Table::compile(&self.publish, &relation, facts, wanted) {
+            Ok(table) => Some(table),
             Err(error) if wanted => return Err(error),
             // There `run` would stop, but nobody has asked for it here.
             Err(_) => None,
@@ -340,27 +352,11 @@ impl<'a> Tail<'a> {
             let encoded = table.encoder.encode(change, transaction, lsn, ordinal, &mut self.batch);
             let Err(error) = encoded else { break table };
             // As `run` does, so that what is shown is what it publishes.
-            let relaxed = match error.kind {
-                Reason::NullInNotNull => error.column.as_deref().and_then(|column| table.facts.relaxed(column)),
-                _ => None,
-            };
-            if let Some(facts) = relaxed
-                && let Some(described) = self.relations.get(relation)
+            if let Some(described) = self.relations.get(relation)
+                && let Some(facts) = relations::relaxed(&table.facts, &described.full_name(), &error)
             {
-                tracing::info!(
-                    table = described.full_name(),
-                    column = error.column,
-                    "the column is NOT NULL now and has no value in an older row: it is nullable in this table's schemas until the table is described anew"
-                );
-                let wanted = table.wanted;
-                let (topic, encoder) = self.publish.encoder(described, &facts)?;
-                let table = Table {
-                    topic,
-                    encoder,
-                    wanted,
-                    facts,
-                };
-                self.tables.insert(relation, Some(table));
+                let again = Table::compile(&self.publish, described, facts, table.wanted)?;
+                self.tables.insert(relation, Some(again));
                 continue;
             }
             if !std::mem::replace(&mut reshaped, true) {
@@ -372,15 +368,8 @@ impl<'a> Tail<'a> {
                     facts: &table.facts,
                 };
                 if let Some(next) = reshape(&mut self.relations, sql, &self.publish, row, &error).await? {
-                    let (facts, wanted) = (table.facts.clone(), table.wanted);
-                    let (topic, encoder) = self.publish.encoder(&next, &facts)?;
-                    let table = Table {
-                        topic,
-                        encoder,
-                        wanted,
-                        facts,
-                    };
-                    self.tables.insert(relation, Some(table));
+                    let again = Table::compile(&self.publish, &next, table.facts.clone(), table.wanted)?;
+                    self.tables.insert(relation, Some(again));
                     continue;
                 }
             }

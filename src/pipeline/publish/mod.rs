@@ -226,21 +226,14 @@ impl Publisher {
     /// stays remembered, so that the next description of the same does not bring the refused schema back.
     fn relax(&mut self, relation: u32, position: Position, bad: BadRow) -> Result<(), PipelineError> {
         let found = self.tables.get_mut(&relation).and_then(|table| {
-            let column = bad.column.as_deref()?;
-            let facts = table.relaxed.columns.get_mut(column).filter(|facts| facts.not_null)?;
-            facts.not_null = false;
-            Some((table, column))
+            let relaxed = relations::relaxed(&table.relaxed, &table.destination.label, &bad)?;
+            Some((table, relaxed))
         });
-        let Some((table, column)) = found else {
+        let Some((table, relaxed)) = found else {
             return Err(PipelineError::BadRow { position, source: bad });
         };
-        tracing::info!(
-            table = table.destination.label,
-            column,
-            "the column is NOT NULL now and has no value in an older row: it is nullable in this table's schemas until the table is described anew"
-        );
         table.destination.flush_counts();
-        let (described, said, relaxed) = (Arc::clone(&table.relation), table.facts.clone(), table.relaxed.clone());
+        let (described, said) = (Arc::clone(&table.relation), table.facts.clone());
         self.compile_again(&described, said, &relaxed)
     }
 

@@ -237,12 +237,9 @@ impl Replayer {
         let Some((wanted, table)) = self.tables.get(&oid) else {
             return Ok(false);
         };
-        let mut facts = table.relaxed.clone();
-        let found = column.and_then(|column| facts.columns.get_mut(column));
-        let Some(found) = found.filter(|facts| facts.not_null) else {
+        let Some(facts) = column.and_then(|column| table.relaxed.relaxed(column)) else {
             return Ok(false);
         };
-        found.not_null = false;
         let wanted = wanted.clone();
         let table = self.compile(&wanted, &facts)?;
         self.tables.insert(oid, (wanted, table));
