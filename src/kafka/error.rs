@@ -335,7 +335,7 @@ pub enum SendErrorKind {
         /// Bytes of the record, with all that Kafka adds.
         size: u64,
     },
-    /// The producer has failed for good.
+    /// The producer has failed for good, or its transaction has.
     #[error("{reason}")]
     Fatal {
         /// The first fatal error.

@@ -364,8 +364,9 @@ impl Producer {
                     Some(RDKafkaErrorCode::MessageSizeTooLarge) => SendErrorKind::TooLarge {
                         size: record.batch_size(),
                     },
-                    Some(RDKafkaErrorCode::Fatal) => SendErrorKind::Fatal {
-                        reason: fatal_reason(&running.native).unwrap_or_default(),
+                    // "Erroneous state": of a transaction that can only be aborted.
+                    Some(code @ (RDKafkaErrorCode::Fatal | RDKafkaErrorCode::State)) => SendErrorKind::Fatal {
+                        reason: fatal_reason(&running.native).unwrap_or_else(|| code.to_string()),
                     },
                     _ => SendErrorKind::Refused { source: error },
                 };

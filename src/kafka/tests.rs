@@ -460,6 +460,37 @@ async fn a_fatal_error_is_told_once_and_ends_the_taking_of_records() {
 }
 
 #[tokio::test]
+async fn a_transaction_that_waited_too_long_takes_no_more_and_another_producer_may() {
+    let bench = Bench::new(&[("t", 1)], |settings| {
+        settings.transactional_id = Some("pipeline".to_owned());
+        let timeout = ("transaction.timeout.ms".to_owned(), "1000".to_owned());
+        settings.properties.extend([timeout]);
+    });
+    bench.producer.fence().await.unwrap();
+    let transaction = bench.begin();
+    let send = || bench.producer.send("t", &record("k", "v"), transaction.ticket());
+    send().unwrap();
+    bench.settle().await;
+    for broker in 1..=3 {
+        bench.cluster.broker_down(broker).unwrap();
+    }
+    // The first that waits too long ends the transaction; those that were taken meanwhile fail with it.
+    let error = loop {
+        match send() {
+            Ok(()) => bench.settle().await,
+            Err(error) => break error,
+        }
+    };
+    // As of a fatal error, and not as of a record that is never taken: the session ends, and the next has a new producer.
+    assert_eq!(error.kind.as_str(), "fatal");
+    assert!(
+        matches!(&error.kind, SendErrorKind::Fatal { reason } if reason.contains("State")),
+        "{error}"
+    );
+    error.ticket.failed(Failure::Passing("aborted".into()));
+}
+
+#[tokio::test]
 async fn a_dropped_producer_fails_what_was_not_delivered() {
     let bench = Bench::new(&[("t", 1)], |_| ());
     for broker in 1..=3 {
