@@ -136,6 +136,20 @@ pub(super) fn connection_config(settings: &KafkaSettings) -> Result<ClientConfig
     Ok(config)
 }
 
+/// A consumer of what is committed, in a group that it does not join.
+pub(super) fn consumer_config(settings: &KafkaSettings, group: &str) -> Result<ClientConfig, KafkaError> {
+    let mut config = connection_config(settings)?;
+    for (key, value) in [
+        ("group.id", group),
+        ("enable.auto.commit", "false"),
+        ("isolation.level", "read_committed"),
+        ("allow.auto.create.topics", "false"),
+    ] {
+        config.set(key, value);
+    }
+    Ok(config)
+}
+
 /// The user's own bound on a record.
 pub(super) fn user_limit(settings: &KafkaSettings) -> Option<u64> {
     settings.properties.get("message.max.bytes")?.parse().ok()

@@ -57,15 +57,11 @@ impl TopicReader {
         group: &str,
         again: bool,
     ) -> Result<Option<Self>, KafkaError> {
-        let mut config = properties::connection_config(settings)?;
+        let mut config = properties::consumer_config(settings, group)?;
         for (key, value) in [
-            ("group.id", group),
-            ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
             ("enable.partition.eof", "true"),
             ("auto.offset.reset", "earliest"),
-            ("isolation.level", "read_committed"),
-            ("allow.auto.create.topics", "false"),
             // A single record may be as large as that.
             ("receive.message.max.bytes", "1100000000"),
         ] {

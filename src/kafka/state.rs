@@ -66,11 +66,7 @@ impl StateTopic {
     ///
     /// # Errors
     /// The mark was not taken, or does not show.
-    pub async fn recover(
-        &self,
-        producer: &Arc<Producer>,
-        settings: &KafkaSettings,
-    ) -> Result<Option<Vec<u8>>, KafkaError> {
+    pub async fn recover(&self, producer: &Arc<Producer>) -> Result<Option<Vec<u8>>, KafkaError> {
         let mark = Mark {
             // No name of a pipeline, which is text, has this key.
             key: [&[0xFF], self.pipeline.as_bytes()].concat(),
@@ -80,23 +76,15 @@ impl StateTopic {
             .deliver(&self.topic, &mark.key, Some(mark.value.as_bytes()))
             .await?;
         producer.commit().await?;
-        let (topic, settings) = (self.clone(), settings.clone());
+        let (topic, settings) = (self.clone(), producer.settings.clone());
         let read = tokio::task::spawn_blocking(move || topic.read_up_to(&mark, &settings)).await;
         read.map_err(|_| KafkaError::Stopping)?
     }
 
     fn read_up_to(&self, mark: &Mark, settings: &KafkaSettings) -> Result<Option<Vec<u8>>, KafkaError> {
-        let mut config = properties::connection_config(settings)?;
+        // Asked for by librdkafka, and used for nothing: no member, no offset.
         let group = format!("walferry.{}.state", self.pipeline);
-        for (key, value) in [
-            // Asked for by librdkafka, and used for nothing: no member, no offset.
-            ("group.id", group.as_str()),
-            ("enable.auto.commit", "false"),
-            ("isolation.level", "read_committed"),
-            ("allow.auto.create.topics", "false"),
-        ] {
-            config.set(key, value);
-        }
+        let config = properties::consumer_config(settings, &group)?;
         let consumer: BaseConsumer<AdminContext> =
             BaseConsumer::from_config_and_context(&config, AdminContext::default()).map_err(KafkaError::from_client)?;
         let failed = |error: rdkafka::error::KafkaError| self.unreadable(&error);

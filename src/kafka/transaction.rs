@@ -62,18 +62,6 @@ impl Transactions {
         }
         Ok(())
     }
-
-    fn failed(&self, doing: &'static str, error: &NativeError) -> KafkaError {
-        let code = code(error);
-        match is_fenced(code) {
-            true => KafkaError::Fenced { id: self.id.clone() },
-            false => KafkaError::Transaction {
-                doing,
-                reason: error.to_string(),
-                code,
-            },
-        }
-    }
 }
 
 fn code(error: &NativeError) -> RDKafkaErrorCode {
@@ -125,19 +113,14 @@ impl Producer {
         let Some(transactions) = &self.transactions else {
             return Ok(());
         };
-        loop {
-            let done = self.blocking(|native| native.init_transactions(CALL_LIMIT)).await?;
-            let Err(error) = done else {
-                transactions.set(IDLE);
-                return Ok(());
-            };
-            let failed = transactions.failed("taking over its id", &error);
-            if !is_retriable(&error) {
-                return Err(failed);
-            }
-            self.observer.fence_retry(&failed);
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.again(
+            "taking over its id",
+            |native| native.init_transactions(CALL_LIMIT),
+            |failed| self.observer.fence_retry(failed),
+        )
+        .await?;
+        transactions.set(IDLE);
+        Ok(())
     }
 
     /// Whether records were sent since the last commit.
@@ -157,19 +140,14 @@ impl Producer {
             return Ok(());
         };
         self.running().context().in_flight.empty().await;
-        loop {
-            let done = self.blocking(|native| native.commit_transaction(CALL_LIMIT)).await?;
-            let Err(error) = done else {
-                transactions.set(IDLE);
-                return Ok(());
-            };
-            let failed = transactions.failed("committing", &error);
-            if !is_retriable(&error) {
-                return Err(failed);
-            }
-            tracing::debug!(%error, "the kafka transaction is not committed yet; trying again");
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.again(
+            "committing",
+            |native| native.commit_transaction(CALL_LIMIT),
+            |error| tracing::debug!(%error, "the kafka transaction is not committed yet; trying again"),
+        )
+        .await?;
+        transactions.set(IDLE);
+        Ok(())
     }
 
     /// Aborts what is open, so that readers need not wait for Kafka's clock. If that fails, Kafka does it in its time.
@@ -180,6 +158,37 @@ impl Producer {
         let aborted = self.blocking(|native| native.abort_transaction(ABORT_LIMIT)).await;
         if let Ok(Err(error)) = aborted {
             tracing::debug!(%error, "the kafka transaction is left for kafka to abort");
+        }
+    }
+
+    /// Makes a call again and again, as long as librdkafka says that this may help.
+    async fn again(
+        &self,
+        doing: &'static str,
+        call: impl Fn(&Arc<Native>) -> Result<(), NativeError> + Copy + Send + 'static,
+        on_retry: impl Fn(&KafkaError),
+    ) -> Result<(), KafkaError> {
+        loop {
+            let Err(error) = self.blocking(call).await? else {
+                return Ok(());
+            };
+            let failed = self.failed(doing, &error);
+            if !is_retriable(&error) {
+                return Err(failed);
+            }
+            on_retry(&failed);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn failed(&self, doing: &'static str, error: &NativeError) -> KafkaError {
+        match (code(error), &self.transactions) {
+            (code, Some(Transactions { id, .. })) if is_fenced(code) => KafkaError::Fenced { id: id.clone() },
+            (code, _) => KafkaError::Transaction {
+                doing,
+                reason: error.to_string(),
+                code,
+            },
         }
     }
 

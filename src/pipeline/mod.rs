@@ -93,7 +93,6 @@ async fn supervise(
         shutdown: shutdown.clone(),
         state: settings::state(config),
         transactions: exactly_once.then(|| settings::transactions(config, &kafka)),
-        kafka,
         accept_gap,
     };
     let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(status)));
@@ -104,11 +103,7 @@ async fn supervise(
     loop {
         let producer = match kept.take() {
             Some(producer) => producer,
-            None => Arc::new(Producer::with_refusals(
-                &pipeline.kafka,
-                observer.clone(),
-                refusals.clone(),
-            )?),
+            None => Arc::new(Producer::with_refusals(&kafka, observer.clone(), refusals.clone())?),
         };
         let error = match pipeline.session(&producer, &mut memory).await {
             Ok(Ended::Drained) => {

@@ -25,7 +25,7 @@ impl Pipeline {
         let read = while_blocked(producer, &self.status, async {
             self.state.ensure(producer).await?;
             producer.fence().await?;
-            self.state.recover(producer, &self.kafka).await
+            self.state.recover(producer).await
         });
         let Some(bytes) = read.await? else {
             return Ok(None);

@@ -21,7 +21,7 @@ use super::source;
 use super::sql::Sql;
 use super::stream::{Left, Signals, Stream, alive, now_us};
 use crate::failpoint;
-use crate::kafka::{KafkaSettings, Producer, StateTopic};
+use crate::kafka::{Producer, StateTopic};
 use crate::lsn::Lsn;
 use crate::pgoutput::Context;
 use crate::progress::{Event, Failure, Progress};
@@ -44,7 +44,6 @@ pub(super) struct Pipeline {
     pub(super) status: Arc<Status>,
     pub(super) shutdown: Shutdown,
     pub(super) state: StateTopic,
-    pub(super) kafka: KafkaSettings,
     /// Exactly-once: when Kafka transactions are committed.
     pub(super) transactions: Option<Limits>,
     pub(super) accept_gap: Option<Lsn>,

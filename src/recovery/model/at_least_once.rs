@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::super::{Found, Gap, Place, Resume, StateRecord, Treatment, reconcile};
+use super::super::{Gap, Place, Resume, StateRecord, Treatment};
 use super::judge::{Verdict, claim, orphans};
 use super::server::{Sent, Server, Session, identity, line};
 use super::walferry::Facts;
@@ -194,14 +194,7 @@ impl Process {
     }
 
     fn begin(&mut self, world: &mut World, facts: Facts, reached: &mut Reached) -> Verdict {
-        let now = identity(facts.line);
-        let found = Found {
-            identity: &now,
-            history: &facts.history,
-            slot: facts.slot.map(Lsn::new),
-            log_end: Lsn::new(world.server.logs[&facts.line].flushed),
-        };
-        let reconciled = match reconcile(world.recorded.as_ref(), found, self.accepted) {
+        let reconciled = match facts.reconcile(&world.server, world.recorded.as_ref(), self.accepted) {
             Ok(reconciled) => reconciled,
             Err(gap) => {
                 reached.refused += 1;
@@ -245,7 +238,7 @@ impl Process {
         }
         if reconciled.news {
             world.record(StateRecord {
-                identity: now,
+                identity: identity(facts.line),
                 place: reconciled.place,
             });
         }

@@ -49,6 +49,23 @@ impl Facts {
         }
     }
 
+    /// What follows from the record, which was read before.
+    pub(super) fn reconcile(
+        &self,
+        server: &Server,
+        record: Option<&StateRecord>,
+        accepted: Option<Lsn>,
+    ) -> Result<Reconciled, Gap> {
+        let found = Found {
+            identity: &identity(self.line),
+            history: &self.history,
+            slot: self.slot.map(Lsn::new),
+            // Asked after the record was read: a later one may be of a position that the log did not have before.
+            log_end: Lsn::new(server.logs[&self.line].flushed),
+        };
+        reconcile(record, found, accepted)
+    }
+
     /// Whether the server would still say so.
     pub(super) fn hold(&self, server: &Server) -> bool {
         (self.line, self.slot) == (server.line, server.slot)
@@ -211,15 +228,7 @@ impl Process {
         record: Option<StateRecord>,
         reached: &mut Reached,
     ) -> Result<Phase, End> {
-        let now = identity(facts.line);
-        let found = Found {
-            identity: &now,
-            history: &facts.history,
-            slot: facts.slot.map(Lsn::new),
-            // Asked after the record was read: a later one may be of a position that the log did not have before.
-            log_end: Lsn::new(world.server.logs[&facts.line].flushed),
-        };
-        let reconciled = match reconcile(record.as_ref(), found, self.accepted) {
+        let reconciled = match facts.reconcile(&world.server, record.as_ref(), self.accepted) {
             Ok(reconciled) => reconciled,
             Err(gap) if world.flaw == Some(Flaw::GapsIgnored) => {
                 let _ignored = gap;
