@@ -1,7 +1,7 @@
 //! A slot that lies: dropped and made again, advanced by hand, copied, of another cluster, of another timeline. What is missing is
 //! named, from where to where, or nothing is missing.
 
-use crate::harness::{Config, Database, Exit, Kafka, Postgres, Proxy, Stop, Walferry, free_port, read_events};
+use crate::harness::{Config, Database, Exit, Kafka, PAIR, Postgres, Proxy, Stop, Walferry, read_events};
 use crate::workload::pipeline;
 use std::time::Duration;
 
@@ -245,27 +245,17 @@ async fn the_record_is_what_an_operator_can_read_and_lies_nowhere_behind_the_slo
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_promotion_nothing_of_the_new_timeline_is_taken_for_published() {
     for guarantee in GUARANTEES {
-        let primary = Postgres::private(18, &[]);
+        let (primary, standby) = Postgres::pair(18, &[], &[]).await;
         let kafka = Kafka::shared();
-        let mut database = primary.database().await;
+        let database = primary.database().await;
         database.execute("CREATE TABLE t (id int PRIMARY KEY)").await;
-        database
-            .execute("SELECT pg_create_physical_replication_slot('standby', true)")
-            .await;
-        primary.stop(Stop::Fast);
-        let standby = Postgres::standby_of(&primary, &[("sync_replication_slots", "on")]);
-        primary.start();
-        standby.start();
-        database.reconnect().await;
-        let port = free_port();
-        let to_primary = Proxy::at("127.0.0.2", port, primary.port).await;
-        let to_standby = Proxy::at("127.0.0.3", port, standby.port).await;
+        let (to_primary, to_standby) = Proxy::pair(primary.port, standby.port).await;
         let name = pipeline();
         let config = Config::new(&name, &database, &kafka)
             .text("delivery.guarantee", guarantee)
             .set("replication.failover", "true")
-            .set("postgres.host", r#"["127.0.0.2", "127.0.0.3"]"#)
-            .set("postgres.port", &port.to_string());
+            .set("postgres.host", PAIR)
+            .set("postgres.port", &to_primary.port.to_string());
         let mut walferry = Walferry::start(&config);
         walferry.ready(SOON).await;
         database.execute("INSERT INTO t VALUES (1)").await;

@@ -1,6 +1,6 @@
 //! The slot: made, looked at and dropped by hand; carried over to a promoted standby.
 
-use crate::harness::{Config, Database, Exit, Kafka, Postgres, Proxy, Stop, Walferry, eventually, free_port};
+use crate::harness::{Config, Database, Exit, Kafka, PAIR, Postgres, Proxy, Stop, Walferry, eventually};
 use crate::workload::{Workload, create_tables, pipeline, seed, verify};
 use std::time::Duration;
 
@@ -121,29 +121,17 @@ async fn a_promoted_standby_of_18_goes_on_with_the_slot_and_nothing_is_lost() {
 }
 
 async fn promoted(version: u32) {
-    let primary = Postgres::private(version, &[("synchronized_standby_slots", "standby")]);
+    // Once promoted, the standby has none of its own to wait for.
+    let waits = |slots| [("synchronized_standby_slots", slots)];
+    let (primary, standby) = Postgres::pair(version, &waits("standby"), &waits("")).await;
     let kafka = Kafka::shared();
-    let mut database = primary.database().await;
+    let database = primary.database().await;
     create_tables(&database).await;
-    database
-        .execute("SELECT pg_create_physical_replication_slot('standby', true)")
-        .await;
-    primary.stop(Stop::Fast);
-    // Once promoted, it has no standby of its own to wait for.
-    let settings = [("sync_replication_slots", "on"), ("synchronized_standby_slots", "")];
-    let standby = Postgres::standby_of(&primary, &settings);
-    primary.start();
-    standby.start();
-    database.reconnect().await;
-
-    // Two hosts with one port, as a pair of servers has it.
-    let port = free_port();
-    let to_primary = Proxy::at("127.0.0.2", port, primary.port).await;
-    let _to_standby = Proxy::at("127.0.0.3", port, standby.port).await;
+    let (to_primary, _to_standby) = Proxy::pair(primary.port, standby.port).await;
     let name = pipeline();
     let config = Config::new(&name, &database, &kafka)
-        .set("postgres.host", r#"["127.0.0.2", "127.0.0.3"]"#)
-        .set("postgres.port", &port.to_string());
+        .set("postgres.host", PAIR)
+        .set("postgres.port", &to_primary.port.to_string());
     // A slot that was made without it takes failover on at the next start.
     let mut walferry = Walferry::start(&config);
     walferry.ready(SOON).await;

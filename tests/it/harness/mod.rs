@@ -17,7 +17,7 @@ pub use config::Config;
 pub use http_proxy::{Asked, Fault, HttpProxy};
 pub use kafka::Kafka;
 pub use postgres::{Database, Postgres, Row, Stop, connect_to, rows_of};
-pub use proxy::{Link, Proxy};
+pub use proxy::{Link, PAIR, Proxy};
 pub use reader::{Reading, Record, Written, read, read_events, read_records, read_uncommitted, write_back};
 pub use registry::{Registry, http};
 pub use walferry::{Exit, Walferry};

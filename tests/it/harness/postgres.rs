@@ -59,7 +59,7 @@ impl Postgres {
 
     /// A standby of a server that is stopped, as a copy of its files; neither is started. The primary needs a physical slot
     /// `standby`.
-    pub fn standby_of(primary: &Postgres, settings: &[(&str, &str)]) -> Self {
+    fn standby_of(primary: &Postgres, settings: &[(&str, &str)]) -> Self {
         let dir = Env::get().private_dir(&fresh("pg"));
         std::fs::create_dir_all(&dir).unwrap();
         append(
@@ -90,6 +90,18 @@ impl Postgres {
         ]);
         standby.configure(settings);
         standby
+    }
+
+    /// A primary and its standby, which is to have copies of the primary's slots; both are started.
+    pub async fn pair(version: u32, primary: &[(&str, &str)], standby: &[(&str, &str)]) -> (Self, Self) {
+        let primary = Self::private(version, primary);
+        let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
+        primary.connect("postgres").await.query(slot, &[]).await.unwrap();
+        primary.stop(Stop::Fast);
+        let standby = Self::standby_of(&primary, &[&[("sync_replication_slots", "on")], standby].concat());
+        primary.start();
+        standby.start();
+        (primary, standby)
     }
 
     /// Waits until this standby has a copy of the primary's slot that would outlive a promotion.

@@ -41,6 +41,9 @@ pub struct Proxy {
     disturbed: Arc<AtomicU64>,
 }
 
+/// `postgres.host` for a [`Proxy::pair`].
+pub const PAIR: &str = r#"["127.0.0.2", "127.0.0.3"]"#;
+
 impl Proxy {
     pub async fn start(target_port: u16) -> Self {
         Self::with(("127.0.0.1", super::free_port()), target_port, false).await
@@ -49,6 +52,15 @@ impl Proxy {
     /// At an address of its own: every 127.x.y.z is this machine's, and each has all the ports.
     pub async fn at(address: &str, port: u16, target_port: u16) -> Self {
         Self::with((address, port), target_port, false).await
+    }
+
+    /// Two hosts with one port, as a pair of servers has it: [`PAIR`] are their names.
+    pub async fn pair(first: u16, second: u16) -> (Self, Self) {
+        let port = super::free_port();
+        (
+            Self::at("127.0.0.2", port, first).await,
+            Self::at("127.0.0.3", port, second).await,
+        )
     }
 
     /// Like a connection pooler that knows nothing of replication: drops that parameter from the startup message.
