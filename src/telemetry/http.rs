@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::metrics::{Metrics, TableCounts};
+use super::snapshots::SnapshotView;
 use super::state::{LastError, Snapshot, State, Status, rfc3339};
 
 /// The pipeline's loop is taken for stuck when it has not turned for this long.
@@ -158,7 +159,7 @@ async fn ready(Shared(served): Shared<Served>) -> Answer {
 }
 
 async fn full(Shared(served): Shared<Served>) -> Answer {
-    match serde_json::to_string_pretty(&Report::new(served.status.snapshot(), &served.metrics)) {
+    match serde_json::to_string_pretty(&Report::new(&served.status, &served.metrics)) {
         Ok(text) => answer(StatusCode::OK, "application/json", format!("{text}\n")),
         Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
     }
@@ -187,6 +188,8 @@ struct Report {
     lag_bytes: u64,
     retained_wal_bytes: u64,
     in_flight: InFlightReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<SnapshotView>,
     tables: BTreeMap<String, TableCounts>,
     last_bad_row: Option<ErrorReport>,
     last_error: Option<ErrorReport>,
@@ -228,7 +231,8 @@ impl From<LastError> for ErrorReport {
 }
 
 impl Report {
-    fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+    fn new(status: &Status, metrics: &Metrics) -> Self {
+        let snapshot = status.snapshot();
         let uptime = SystemTime::now()
             .duration_since(snapshot.started_at)
             .unwrap_or_default();
@@ -257,6 +261,7 @@ impl Report {
                 records: metrics.kafka.in_flight_records.get(),
                 bytes: metrics.kafka.in_flight_bytes.get(),
             },
+            snapshot: status.snapshots().view(),
             tables: metrics.tables.counts(),
             last_bad_row: snapshot.last_bad_row.map(ErrorReport::from),
             last_error: snapshot.last_error.map(ErrorReport::from),
@@ -278,6 +283,7 @@ mod tests {
     use super::*;
     use crate::lsn::Lsn;
     use crate::telemetry::metrics::RecordOp;
+    use crate::telemetry::snapshots::SnapshotCause;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -361,6 +367,43 @@ mod tests {
                 "last_bad_row": null,
                 "last_error": { "at": null, "text": "connection reset by peer" },
             })
+        );
+    }
+
+    #[tokio::test]
+    async fn the_status_shows_the_snapshots_once_there_was_one() {
+        let (server, status, _) = start().await;
+        let snapshot = async || {
+            let (_, _, body) = fetch(&server, "/status").await;
+            let found: Value = serde_json::from_str(&body).unwrap();
+            found.get("snapshot").cloned()
+        };
+        assert_eq!(snapshot().await, None);
+        status
+            .snapshots()
+            .waiting("public.orders", SnapshotCause::Asked, Some(10));
+        assert_eq!(
+            snapshot().await,
+            Some(json!({
+                "due": false,
+                "paused": null,
+                "tables_ended": 0,
+                "tables_total": 1,
+                "tables": [{
+                    "table": "public.orders",
+                    "cause": "asked",
+                    "state": "waiting",
+                    "rows": 0,
+                    "superseded": 0,
+                    "estimated_rows": 10,
+                    "percent": 0.0,
+                    "rows_per_second": null,
+                    "remaining_seconds": null,
+                    "started_at": null,
+                    "finished_at": null,
+                    "reason": null,
+                }],
+            }))
         );
     }
 

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus::core::{AtomicU64, Collector, GenericGauge};
+use prometheus::proto::MetricFamily;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
+use super::snapshots::SnapshotState;
 use super::state::{State, Status};
 
 /// A gauge of an unsigned number: an LSN may be past the signed range.
@@ -37,6 +39,8 @@ macro_rules! closed_set {
         }
     };
 }
+
+pub(super) use closed_set;
 
 closed_set! {
     /// The messages of a replication connection, counted by `replication_messages_total`.
@@ -497,8 +501,33 @@ impl Metrics {
                 .with_label_values(&[state.label()])
                 .set(i64::from(*state == current));
         }
-        Ok(TextEncoder::new().encode_to_string(&self.registry.gather())?)
+        let mut families = self.registry.gather();
+        families.extend(snapshots(status)?);
+        Ok(TextEncoder::new().encode_to_string(&families)?)
     }
+}
+
+/// The snapshots' families, made anew for each scrape: a table that the board has forgotten leaves no series.
+fn snapshots(status: &Status) -> Result<Vec<MetricFamily>, MetricsError> {
+    let registry = Registry::new();
+    let rows = counters(&registry, "snapshot_rows_total", "Rows read for snapshots.", &["table"])?;
+    for (table, read) in status.snapshots().rows_read() {
+        rows.with_label_values(&[&table]).inc_by(read);
+    }
+    let tables = register(
+        &registry,
+        IntGaugeVec::new(
+            Opts::new("walferry_snapshot_tables", "Tables by how far their snapshot is."),
+            &["state"],
+        )?,
+    )?;
+    for state in SnapshotState::ALL {
+        tables.with_label_values(&[state.label()]);
+    }
+    for table in status.snapshots().view().into_iter().flat_map(|view| view.tables) {
+        tables.with_label_values(&[table.state.label()]).inc();
+    }
+    Ok(registry.gather())
 }
 
 fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, MetricsError> {
@@ -525,6 +554,7 @@ fn gauge(registry: &Registry, name: &str, help: &str) -> Result<UnsignedGauge, M
 mod tests {
     use super::*;
     use crate::lsn::Lsn;
+    use crate::telemetry::snapshots::SnapshotCause;
 
     #[test]
     fn every_metric_is_there_and_counts() {
@@ -589,6 +619,48 @@ mod tests {
         assert_eq!(series.len(), RecordOp::ALL.len() + 2, "{series:?}");
         assert!(series.iter().all(|line| line.contains("public.t7")), "{series:?}");
         assert_eq!(metrics.tables.len(), 1);
+    }
+
+    #[test]
+    fn snapshots_are_counted_by_table_and_by_state() {
+        let metrics = Metrics::new().unwrap();
+        let status = Status::new("shop", "s", "p");
+        let lines = |wanted: &str| -> Vec<String> {
+            let text = metrics.render(&status).unwrap();
+            text.lines()
+                .filter(|line| line.starts_with(wanted))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(lines("walferry_snapshot_rows_total"), [""; 0]);
+        assert_eq!(lines("walferry_snapshot_tables").len(), SnapshotState::ALL.len());
+        let board = status.snapshots();
+        for table in ["public.a", "public.b", "public.c"] {
+            board.waiting(table, SnapshotCause::Initial, None);
+        }
+        board.begun("public.a", 100);
+        board.rows("public.a", 7, 2);
+        board.begun("public.b", 0);
+        board.rows("public.b", 3, 0);
+        board.finished("public.b");
+        assert_eq!(
+            lines("walferry_snapshot"),
+            [
+                "walferry_snapshot_rows_total{table=\"public.a\"} 7",
+                "walferry_snapshot_rows_total{table=\"public.b\"} 3",
+                "walferry_snapshot_tables{state=\"cancelled\"} 0",
+                "walferry_snapshot_tables{state=\"done\"} 1",
+                "walferry_snapshot_tables{state=\"failed\"} 0",
+                "walferry_snapshot_tables{state=\"paused\"} 0",
+                "walferry_snapshot_tables{state=\"reading\"} 1",
+                "walferry_snapshot_tables{state=\"waiting\"} 1",
+            ]
+        );
+        board.retain(|table| table != "public.b");
+        assert_eq!(
+            lines("walferry_snapshot_rows_total"),
+            ["walferry_snapshot_rows_total{table=\"public.a\"} 7"]
+        );
     }
 
     #[test]

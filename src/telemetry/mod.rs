@@ -9,10 +9,13 @@ pub mod http;
 pub mod logs;
 /// Counters, gauges and histograms.
 pub mod metrics;
+/// How far the snapshots are.
+pub mod snapshots;
 /// What the pipeline is doing, and where it is.
 pub mod state;
 
 pub use metrics::Metrics;
+pub use snapshots::SnapshotBoard;
 pub use state::{State, Status};
 
 /// The version of this build.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::snapshots::SnapshotBoard;
 use crate::lsn::Lsn;
 use crate::row::calendar::civil_of_unix_days;
 
@@ -72,6 +73,7 @@ pub struct Status {
     /// Milliseconds from `started` to the last heartbeat.
     heartbeat: AtomicU64,
     changing: Mutex<Changing>,
+    snapshots: SnapshotBoard,
 }
 
 #[derive(Debug, Clone)]
@@ -160,7 +162,13 @@ impl Status {
                 last_error: None,
                 last_bad_row: None,
             }),
+            snapshots: SnapshotBoard::default(),
         }
+    }
+
+    /// How far the snapshots are.
+    pub fn snapshots(&self) -> &SnapshotBoard {
+        &self.snapshots
     }
 
     /// Changes the state; the reason is for people. The time stays that of the last change of the state itself.
