@@ -39,6 +39,9 @@ pub mod progress;
 /// 10. Where the published changes end, as it is recorded in Kafka; what to make of it at a start. *Pure.*
 pub mod recovery;
 
+/// The other way in: rows that are there already, read by COPY, joining the stream's way at the encoder. *Pure, but for `reader`.*
+pub mod snapshot;
+
 mod failpoint;
 
 /// Wiring, retry, states, drain.
