@@ -8,4 +8,7 @@ CREATE TABLE public.orders (
     placed_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- For the rows that are there before the pipeline: the stream itself needs no right to the table.
+GRANT SELECT ON public.orders TO walferry;
+
 CREATE PUBLICATION shop FOR TABLE public.orders;

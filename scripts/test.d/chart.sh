@@ -58,6 +58,7 @@ has() { # has FILE LINE: what walferry read is what the values say, by its type 
 has full 'port = 5433'
 has full 'host = ["pg-a", "pg-b"]'
 has full 'tables = ["public.*", "sales.\"Order Lines\""]'
+has full 'max_rows_per_second = 20000'
 has full 'topic_config = { "cleanup.policy" = "compact", "retention.ms" = "604800000" }'
 has full 'properties = { "linger.ms" = "5", "sasl.oauthbearer.token.endpoint.url" = "https://login/token", "socket.keepalive.enable" = "true" }'
 has full 'columns = { "public.users.\"Note\"" = { required = true, truncate = 100, type = "string" }, "public.users.email" = { mask = "fixed", with = "***" } }'

@@ -84,6 +84,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("", ""),
     ("postgres", "Where Postgres is."),
     ("replication", "The slot, the publication, and how they are read."),
+    (
+        "snapshot",
+        "The rows that are there already, which are read beside the stream.",
+    ),
     ("kafka", "Where Kafka is, and the topics."),
     (
         "delivery",
@@ -253,6 +257,55 @@ pub const KEYS: &[Key] = &[
         Kind::Duration(millis(100), seconds(3600)),
         "10s",
         "The time between two standby status updates; a third of wal_sender_timeout where that is shorter.",
+    ),
+    key(
+        "snapshot.mode",
+        Kind::Choice(&["initial", "never", "only"]),
+        "initial",
+        "When the rows that are there already are read. initial: once, when the pipeline is new. never: only where \
+         `walferry snapshot` asks for it. only: as initial, and then the pipeline ends.",
+    ),
+    key(
+        "snapshot.new_tables",
+        Kind::Choice(&["initial", "ignore"]),
+        "initial",
+        "A table that is added to the publication later. initial: its rows are read too. ignore: only its changes come.",
+    ),
+    key(
+        "snapshot.parallelism",
+        Kind::Integer(1, 64),
+        "2",
+        "How many connections read at once, each a table or a range of a large one.",
+    ),
+    key(
+        "snapshot.chunk_rows",
+        Kind::Integer(1, 10_000_000),
+        "50000",
+        "The rows of one query. Each has a snapshot of its own, which keeps VACUUM waiting while it lasts.",
+    ),
+    key(
+        "snapshot.max_rows_per_second",
+        Kind::Integer(0, 1_000_000_000),
+        "0",
+        "How fast rows are read at most, all connections together; 0: no limit.",
+    ),
+    key(
+        "snapshot.max_retained_wal",
+        Kind::Size(0, 1 << 50),
+        "0B",
+        "While the slot retains more WAL than this, no rows are read; 0B: no limit.",
+    ),
+    key(
+        "snapshot.statement_timeout",
+        Kind::Duration(seconds(0), seconds(86_400)),
+        "5m",
+        "The limit of one query, after which it is tried again; 0s: none.",
+    ),
+    key(
+        "snapshot.lock_timeout",
+        Kind::Duration(seconds(0), seconds(86_400)),
+        "10s",
+        "How long a query may wait for its table, such as behind an ALTER TABLE, after which it is tried again; 0s: no limit.",
     ),
     key(
         "kafka.bootstrap_servers",

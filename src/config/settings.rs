@@ -20,6 +20,8 @@ pub struct Config {
     pub postgres: Postgres,
     /// `[replication]`
     pub replication: Replication,
+    /// `[snapshot]`
+    pub snapshot: Snapshot,
     /// `[kafka]`
     pub kafka: Kafka,
     /// `[delivery]`
@@ -117,6 +119,47 @@ pub enum Format {
     Text,
     /// The types' send functions; PostgreSQL 14 and later.
     Binary,
+}
+
+/// Which rows that are there already are read, and how gently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When they are read without being asked for.
+    pub mode: SnapshotMode,
+    /// What becomes of the rows of a table that is added to the publication later.
+    pub new_tables: NewTables,
+    /// How many connections read at once; from 1 to 64.
+    pub parallelism: u32,
+    /// The rows of one query; at least 1.
+    pub chunk_rows: u64,
+    /// All connections together.
+    pub max_rows_per_second: Option<u64>,
+    /// Bytes that the slot may retain while rows are read.
+    pub max_retained_wal: Option<u64>,
+    /// Of one query; zero: no limit, as Postgres has it.
+    pub statement_timeout: Duration,
+    /// Of one query; zero: no limit, as Postgres has it.
+    pub lock_timeout: Duration,
+}
+
+/// When rows that are there already are read without being asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotMode {
+    /// Once, when the pipeline is new.
+    Initial,
+    /// Never.
+    Never,
+    /// Once, and then the pipeline ends.
+    Only,
+}
+
+/// What becomes of the rows of a table that is added to the publication later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewTables {
+    /// They are read.
+    Initial,
+    /// They are not.
+    Ignore,
 }
 
 /// Where Kafka is and what we make there.

@@ -93,6 +93,16 @@ fn a_name_is_enough() {
                 format: Format::Auto,
                 status_interval: Duration::from_secs(10),
             },
+            snapshot: Snapshot {
+                mode: SnapshotMode::Initial,
+                new_tables: NewTables::Initial,
+                parallelism: 2,
+                chunk_rows: 50_000,
+                max_rows_per_second: None,
+                max_retained_wal: None,
+                statement_timeout: Duration::from_secs(300),
+                lock_timeout: Duration::from_secs(10),
+            },
             kafka: Kafka {
                 bootstrap_servers: "127.0.0.1:9092".to_owned(),
                 topic: "{name}.{schema}.{table}".to_owned(),
@@ -151,6 +161,8 @@ fn every_key_is_read() {
          sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"\nconnect_timeout = \"500ms\"\n\
          [replication]\nslot = \"s\"\npublication = \"P\"\ncreate_slot = false\nfailover = true\ncreate_publication = false\n\
          tables = [\"a.b\"]\nexclude_tables = [\"a.c\"]\nformat = \"binary\"\nstatus_interval = \"1s\"\n\
+         [snapshot]\nmode = \"only\"\nnew_tables = \"ignore\"\nparallelism = 64\nchunk_rows = 10000000\nmax_rows_per_second = 1000\n\
+         max_retained_wal = \"10GiB\"\nstatement_timeout = \"1h\"\nlock_timeout = \"0s\"\n\
          [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
          partitions = 12\nreplication_factor = 3\ntopic_config = {{ \"cleanup.policy\" = \"compact\" }}\n\
          properties = {{ \"linger.ms\" = 5, \"socket.keepalive.enable\" = true }}\ntombstones = false\ntruncate = \"skip\"\n\
@@ -189,6 +201,16 @@ fn every_key_is_read() {
                 exclude_tables: strings(&["a.c"]),
                 format: Format::Binary,
                 status_interval: Duration::from_secs(1),
+            },
+            snapshot: Snapshot {
+                mode: SnapshotMode::Only,
+                new_tables: NewTables::Ignore,
+                parallelism: 64,
+                chunk_rows: 10_000_000,
+                max_rows_per_second: Some(1_000),
+                max_retained_wal: Some(10 << 30),
+                statement_timeout: Duration::from_secs(3_600),
+                lock_timeout: Duration::ZERO,
             },
             kafka: Kafka {
                 bootstrap_servers: "k1:9092,k2:9092".to_owned(),
@@ -254,6 +276,50 @@ fn a_dead_letter_topic_is_one_for_all_tables_and_none_of_the_others() {
         let fault = only_fault(&format!("name = \"shop\"\n[delivery]\ndead_letter_topic = \"{topic}\""));
         assert!(fault.contains(problem), "{fault}");
     }
+}
+
+#[test]
+fn a_snapshot_is_read_by_one_connection_to_64_in_chunks_of_at_least_a_row() {
+    for (line, problem) in [
+        (
+            "parallelism = 0",
+            "is out of range; must be a whole number from 1 to 64",
+        ),
+        (
+            "parallelism = 65",
+            "is out of range; must be a whole number from 1 to 64",
+        ),
+        (
+            "chunk_rows = 0",
+            "is out of range; must be a whole number from 1 to 10000000",
+        ),
+        (
+            "chunk_rows = 10000001",
+            "is out of range; must be a whole number from 1 to 10000000",
+        ),
+        (
+            "max_rows_per_second = -1",
+            "is out of range; must be a whole number from 0 to 1000000000",
+        ),
+        (
+            "max_retained_wal = \"15MiB\"",
+            "is out of range, as a slot retains a segment of the WAL at any time; must be 0B for no limit, or a size from \
+             16MiB on",
+        ),
+        ("statement_timeout = \"25h\"", "from 0s to 24h"),
+        ("mode = \"always\"", "is not known; must be one of initial, never, only"),
+        ("new_tables = \"never\"", "is not known; must be one of initial, ignore"),
+    ] {
+        let fault = only_fault(&format!("name = \"shop\"\n[snapshot]\n{line}"));
+        assert!(fault.starts_with(&format!("snapshot.{line} (")), "{fault}");
+        assert!(fault.contains(problem), "{fault}");
+    }
+    let least =
+        config("name = \"shop\"\n[snapshot]\nmax_retained_wal = \"16MiB\"\nparallelism = 1\nchunk_rows = 1").snapshot;
+    assert_eq!(
+        (least.max_retained_wal, least.parallelism, least.chunk_rows),
+        (Some(16 << 20), 1, 1)
+    );
 }
 
 #[test]
@@ -399,8 +465,8 @@ fn a_key_of_a_feature_that_is_not_there_is_unknown() {
         );
     }
     assert_eq!(
-        only_fault("name = \"shop\"\n[snapshot]\nmode = \"initial\""),
-        "[snapshot] (walferry.toml, line 2): unknown section; the known ones are postgres, replication, \
+        only_fault("name = \"shop\"\n[spool]\nmode = \"auto\""),
+        "[spool] (walferry.toml, line 2): unknown section; the known ones are postgres, replication, snapshot, \
          kafka, delivery, schema_registry, avro, http, log"
     );
 }

@@ -11,6 +11,7 @@ mod postgres;
 mod replication;
 mod schema_registry;
 mod secret;
+mod snapshot;
 mod top;
 
 use std::collections::BTreeMap;
@@ -57,6 +58,7 @@ impl Judge {
             shutdown_timeout: self.duration("shutdown_timeout"),
             postgres: self.postgres(env),
             replication: self.replication(),
+            snapshot: self.snapshot(),
             kafka: self.kafka(),
             delivery: self.delivery(),
             schema_registry: self.schema_registry(),
