@@ -9,6 +9,9 @@
 /// Positions in the write-ahead log, `X/X` in and out. *Pure.*
 pub mod lsn;
 
+/// Names and values as SQL writes them. *Pure.*
+pub mod quote;
+
 /// 1. The walsender: connection, authentication, commands, frames, status updates. *I/O.*
 pub mod replication;
 

@@ -15,7 +15,7 @@ struct Arrow {
 }
 
 const PURE: &[&str] = &[
-    "lsn", "pgoutput", "relation", "row", "envelope", "avro", "progress", "recovery", "snapshot",
+    "lsn", "quote", "pgoutput", "relation", "row", "envelope", "avro", "progress", "recovery", "snapshot",
 ];
 
 const ARROWS: &[Arrow] = &[

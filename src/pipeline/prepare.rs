@@ -10,9 +10,10 @@ use tokio_postgres::Client;
 
 use super::error::PipelineError;
 use super::refusal::Refusal;
-use super::source::{self, Settings, Slot, Table, quote_identifier};
+use super::source::{self, Settings, Slot, Table};
 use crate::config::glob::TableFilter;
 use crate::lsn::Lsn;
+use crate::quote::quote_identifier;
 use crate::recovery::{Identity, Place};
 use crate::replication::{CreateSlot, ReplicationClient};
 use crate::telemetry::{State, Status};

@@ -244,11 +244,6 @@ pub(super) fn version_text(version: u32) -> String {
     format!("{}.{}", version / 10_000, version % 10_000)
 }
 
-/// An identifier, quoted.
-pub(super) fn quote_identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,10 +280,5 @@ mod tests {
             r#"{{{base},"wal_status":"lost","invalidation_reason":"idle_timeout"}}"#
         ));
         assert_eq!(idle.invalidation().as_deref(), Some("idle_timeout"));
-    }
-
-    #[test]
-    fn identifiers_are_quoted() {
-        assert_eq!(quote_identifier("a\"b"), "\"a\"\"b\"");
     }
 }

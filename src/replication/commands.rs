@@ -13,6 +13,7 @@ use super::socket::Transport;
 use super::startup::{WalsenderStartup, notice};
 use super::status::{self, StatusSender};
 use crate::lsn::Lsn;
+use crate::quote::quote_identifier;
 
 /// A connection to a walsender that does not stream yet.
 pub struct ReplicationClient {
@@ -313,8 +314,8 @@ fn create_slot_command(slot: &str, options: &CreateSlot) -> Result<String, Repli
 }
 
 fn start_command(options: &StartReplication) -> Result<String, ReplicationError> {
-    let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
-    let publications = options.publications.iter().map(quoted).collect::<Vec<_>>().join(",");
+    let publications = options.publications.iter().map(|name| quote_identifier(name));
+    let publications = publications.collect::<Vec<_>>().join(",");
     let mut command = format!(
         "START_REPLICATION SLOT \"{}\" LOGICAL {} (proto_version '{}', publication_names '{}'",
         slot_name(&options.slot)?,

@@ -10,9 +10,13 @@
 //!    is taken. Otherwise the window is told it, and forgets the keys of transactions that it sees.
 //! 4. When the stream has delivered everything before L, the rows are published but for those that the window supersedes.
 
+mod copy;
+mod query;
 mod visibility;
 mod window;
 
+pub use copy::{CopyError, CopyFault, RowFormat, RowReader};
+pub use query::{ChunkQuery, KeyColumn};
 pub use visibility::{Delivered, ParseVisibilityError, Visibility};
 pub use window::Window;
 
