@@ -9,14 +9,19 @@
 //! 3. A transaction that was [`Delivered`] before the window was opened and that the snapshot does not see makes it too old: another
 //!    is taken. Otherwise the window is told it, and forgets the keys of transactions that it sees.
 //! 4. When the stream has delivered everything before L, the rows are published but for those that the window supersedes.
+//!
+//! After a restart nobody knows what was delivered before it. It is in the topic, and where commits wait for a synchronous standby a
+//! snapshot may not see it yet: [`Delivered::suspect`] is for that.
 
 mod copy;
 mod query;
+mod record;
 mod visibility;
 mod window;
 
 pub use copy::{CopyError, CopyFault, RowFormat, RowReader};
 pub use query::{ChunkQuery, KeyColumn};
+pub use record::{Cause, KeyRange, Keyless, Reading, RecordError, SnapshotRecord, Waiting};
 pub use visibility::{Delivered, ParseVisibilityError, Visibility};
 pub use window::Window;
 

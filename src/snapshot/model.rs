@@ -19,6 +19,8 @@ struct Rules {
     waits: bool,
     /// What the window remembers supersedes the chunk's rows.
     supersedes: bool,
+    /// After a restart what is running counts as delivered.
+    suspects: bool,
 }
 
 const ALL: Rules = Rules {
@@ -26,6 +28,7 @@ const ALL: Rules = Rules {
     opens_first: true,
     waits: true,
     supersedes: true,
+    suspects: true,
 };
 
 #[derive(Debug, Clone)]
@@ -42,6 +45,8 @@ enum Step {
     Deliver,
     /// The reader goes on by one step.
     Read,
+    /// The session ends, and another begins where it was.
+    Restart,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,6 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<usize>().prop_map(Step::Leave),
         4 => Just(Step::Deliver),
         6 => Just(Step::Read),
+        1 => Just(Step::Restart),
     ]
 }
 
@@ -137,6 +143,16 @@ impl World {
         self.transactions
             .iter()
             .any(|transaction| transaction.stage != Stage::Over && held(transaction))
+    }
+
+    fn start(&mut self, changes: Vec<(usize, u64, bool)>) -> usize {
+        let at = self.transactions.len();
+        self.transactions.push(Transaction {
+            xid: self.first_xid + u64::try_from(at).unwrap(),
+            changes,
+            stage: Stage::Running,
+        });
+        at
     }
 
     fn leave(&mut self, at: usize) {
@@ -239,11 +255,7 @@ impl World {
                 }
                 let version = self.next_version;
                 self.next_version += 1;
-                self.transactions.push(Transaction {
-                    xid: self.first_xid + u64::try_from(self.transactions.len()).unwrap(),
-                    changes: keys.into_iter().map(|key| (key, version, !deletes)).collect(),
-                    stage: Stage::Running,
-                });
+                self.start(keys.into_iter().map(|key| (key, version, !deletes)).collect());
             }
             Step::Commit(n) => {
                 if let Some(at) = self.nth(n, &Stage::Running) {
@@ -266,6 +278,15 @@ impl World {
             }
             Step::Deliver => self.deliver()?,
             Step::Read => self.read()?,
+            Step::Restart => {
+                self.reader = Reader::Idle;
+                self.delivered = Delivered::new();
+                if self.rules.suspects {
+                    let own = self.start(Vec::new());
+                    self.leave(own);
+                    self.delivered.suspect(&self.take().0);
+                }
+            }
         }
         Ok(())
     }
@@ -363,5 +384,11 @@ fn a_row_goes_back_if_the_window_does_not_supersede_it() {
         supersedes: false,
         ..ALL
     });
+    assert!(outcome.contains("a row of key"), "{outcome}");
+}
+
+#[test]
+fn a_row_goes_back_if_what_waits_at_a_restart_is_not_suspected_of_having_been_delivered() {
+    let outcome = outcome_without(Rules { suspects: false, ..ALL });
     assert!(outcome.contains("a row of key"), "{outcome}");
 }
