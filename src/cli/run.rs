@@ -6,6 +6,7 @@ use super::{Exit, logs, output, signals};
 use crate::config::Loaded;
 use crate::lsn::Lsn;
 use crate::pipeline::{self, PipelineError};
+use crate::telemetry::control;
 use crate::telemetry::http::{self, HttpError, HttpServer};
 use crate::telemetry::metrics::MetricsError;
 use crate::telemetry::{Metrics, REVISION, Status, VERSION};
@@ -60,8 +61,9 @@ async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>) -> Result<(), RunError
         &config.replication.publication,
     ));
     let metrics = Metrics::new()?;
+    let (control, commands) = control::channel();
     // Lives until the pipeline has ended, so that a drain can be watched.
-    let server: HttpServer = http::serve(config.http.listen, Arc::clone(&status), metrics.clone()).await?;
+    let server: HttpServer = http::serve(config.http.listen, Arc::clone(&status), metrics.clone(), control).await?;
     let file = loaded
         .path
         .as_ref()
@@ -74,5 +76,5 @@ async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>) -> Result<(), RunError
         http = %server.address(),
         "walferry starts"
     );
-    Ok(pipeline::run(config, accept_gap, &status, &metrics, shutdown).await?)
+    Ok(pipeline::run(config, accept_gap, &status, &metrics, commands, shutdown).await?)
 }

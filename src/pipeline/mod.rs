@@ -35,6 +35,8 @@ pub mod tail;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
+
 use backoff::Backoff;
 pub use error::{PipelineError, chain};
 use observer::KafkaObserver;
@@ -48,10 +50,11 @@ use crate::config::{self, Config};
 use crate::kafka::{Producer, Refusals};
 use crate::lsn::Lsn;
 use crate::schema_registry::Registry;
+use crate::telemetry::control::SnapshotCommands;
 use crate::telemetry::metrics::{Metrics, Peer};
 use crate::telemetry::state::{State, Status};
 
-/// Streams until told to stop. A gap that begins at `accept_gap` is accepted.
+/// Streams until told to stop. A gap that begins at `accept_gap` is accepted. `commands` are about snapshots.
 ///
 /// # Errors
 ///
@@ -61,9 +64,10 @@ pub async fn run(
     accept_gap: Option<Lsn>,
     status: &Arc<Status>,
     metrics: &Metrics,
+    commands: SnapshotCommands,
     shutdown: Shutdown,
 ) -> Result<(), PipelineError> {
-    let result = supervise(config, accept_gap, status, metrics, shutdown).await;
+    let result = supervise(config, accept_gap, status, metrics, commands, shutdown).await;
     if let Err(error) = &result {
         status.set_last_error(error.chain());
         status.set_state(State::Failed, Some(error.chain()));
@@ -76,6 +80,7 @@ async fn supervise(
     accept_gap: Option<Lsn>,
     status: &Arc<Status>,
     metrics: &Metrics,
+    commands: SnapshotCommands,
     shutdown: Shutdown,
 ) -> Result<(), PipelineError> {
     let exactly_once = config.delivery.guarantee == config::Guarantee::ExactlyOnce;
@@ -94,6 +99,7 @@ async fn supervise(
         state: settings::state(config),
         transactions: exactly_once.then(|| settings::transactions(config, &kafka)),
         accept_gap,
+        snapshot_commands: Mutex::new(commands),
     };
     let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(status)));
     let refusals = Arc::new(Refusals::default());

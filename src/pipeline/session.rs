@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::error::PipelineError;
 use super::guarantee::{Book, ExactlyOnce, Guarantee};
@@ -30,6 +30,7 @@ use crate::replication::{
     PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
 use crate::schema_registry::Registry;
+use crate::telemetry::control::SnapshotCommands;
 use crate::telemetry::{Metrics, State, Status};
 
 /// What every session of a pipeline has in common.
@@ -47,6 +48,9 @@ pub(super) struct Pipeline {
     /// Exactly-once: when Kafka transactions are committed.
     pub(super) transactions: Option<Limits>,
     pub(super) accept_gap: Option<Lsn>,
+    /// Taken by the session that streams; what comes in between waits for the next.
+    #[allow(dead_code, reason = "nothing reads tables yet")]
+    pub(super) snapshot_commands: Mutex<SnapshotCommands>,
 }
 
 /// How a session ended that did not fail.

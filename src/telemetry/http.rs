@@ -1,6 +1,9 @@
-//! `/`, `/metrics`, `/health/live`, `/health/ready` and `/status` over HTTP/1.1.
+//! `/`, `/metrics`, `/health/live`, `/health/ready`, `/status` and `/snapshot` over HTTP/1.1.
 //!
-//! Everything is read from the [`Status`] and the [`Metrics`]; nothing here can hold the pipeline up.
+//! Everything is read from the [`Status`] and the [`Metrics`]; nothing here can hold the pipeline up. Commands about snapshots
+//! are handed on.
+
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use axum::extract::State as Shared;
+use axum::extract::{DefaultBodyLimit, State as Shared};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, StatusCode};
 use axum::routing::get;
@@ -17,9 +20,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::control::SnapshotControl;
 use super::metrics::{Metrics, TableCounts};
 use super::snapshots::SnapshotView;
 use super::state::{LastError, Snapshot, State, Status, rfc3339};
+pub use snapshot::COMMAND_TIMEOUT;
 
 /// The pipeline's loop is taken for stuck when it has not turned for this long.
 pub const HEARTBEAT_LIMIT: Duration = Duration::from_secs(60);
@@ -78,10 +83,16 @@ impl Drop for HttpServer {
 struct Served {
     status: Arc<Status>,
     metrics: Metrics,
+    control: SnapshotControl,
 }
 
-/// Listens, and answers from a task of its own.
-pub async fn serve(listen: SocketAddr, status: Arc<Status>, metrics: Metrics) -> Result<HttpServer, HttpError> {
+/// Listens, and answers from a task of its own. Commands about snapshots go to `control`.
+pub async fn serve(
+    listen: SocketAddr,
+    status: Arc<Status>,
+    metrics: Metrics,
+    control: SnapshotControl,
+) -> Result<HttpServer, HttpError> {
     let listener = TcpListener::bind(listen).await.map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => HttpError::InUse { listen },
         _ => HttpError::Listen { listen, source },
@@ -95,7 +106,18 @@ pub async fn serve(listen: SocketAddr, status: Arc<Status>, metrics: Metrics) ->
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
         .route("/status", get(full))
-        .with_state(Served { status, metrics });
+        .route(
+            "/snapshot",
+            get(snapshot::show)
+                .post(snapshot::command)
+                .layer(DefaultBodyLimit::max(snapshot::LARGEST_COMMAND)),
+        )
+        .with_state(Served {
+            status,
+            metrics,
+            control,
+        })
+        .into_make_service_with_connect_info::<SocketAddr>();
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "metrics and health are no longer served");
@@ -110,6 +132,13 @@ fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answe
     (status, [(CONTENT_TYPE, content_type)], body)
 }
 
+fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => answer(status, "application/json", format!("{text}\n")),
+        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+    }
+}
+
 const TEXT: &str = "text/plain; charset=utf-8";
 
 async fn index(Shared(served): Shared<Served>) -> Answer {
@@ -118,6 +147,7 @@ async fn index(Shared(served): Shared<Served>) -> Answer {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>walferry: {name}</title></head><body>\n\
          <h1>walferry {version}: {name}</h1>\n<p>{state}</p>\n<ul>\n\
          <li><a href=\"/status\">/status</a>: positions, lag, tables, last error</li>\n\
+         <li><a href=\"/snapshot\">/snapshot</a>: how far the snapshots are</li>\n\
          <li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>\n\
          <li><a href=\"/health/live\">/health/live</a>: the loop turns</li>\n\
          <li><a href=\"/health/ready\">/health/ready</a>: changes flow</li>\n</ul>\n</body></html>\n",
@@ -159,10 +189,7 @@ async fn ready(Shared(served): Shared<Served>) -> Answer {
 }
 
 async fn full(Shared(served): Shared<Served>) -> Answer {
-    match serde_json::to_string_pretty(&Report::new(&served.status, &served.metrics)) {
-        Ok(text) => answer(StatusCode::OK, "application/json", format!("{text}\n")),
-        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
-    }
+    json(StatusCode::OK, &Report::new(&served.status, &served.metrics))
 }
 
 fn describe(snapshot: &Snapshot) -> String {
@@ -282,24 +309,49 @@ mod tests {
 
     use super::*;
     use crate::lsn::Lsn;
+    use crate::telemetry::control::{self, SnapshotCommands};
     use crate::telemetry::metrics::RecordOp;
     use crate::telemetry::snapshots::SnapshotCause;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
     async fn start() -> (HttpServer, Arc<Status>, Metrics) {
-        let status = Arc::new(Status::new("shop", "shop_slot", "shop_pub"));
-        let metrics = Metrics::new().unwrap();
-        let server = serve(([127, 0, 0, 1], 0).into(), Arc::clone(&status), metrics.clone())
-            .await
-            .unwrap();
+        let (server, status, metrics, _) = start_with().await;
         (server, status, metrics)
     }
 
+    pub(super) async fn start_with() -> (HttpServer, Arc<Status>, Metrics, SnapshotCommands) {
+        let status = Arc::new(Status::new("shop", "shop_slot", "shop_pub"));
+        let metrics = Metrics::new().unwrap();
+        let (control, commands) = control::channel();
+        let server = serve(
+            ([127, 0, 0, 1], 0).into(),
+            Arc::clone(&status),
+            metrics.clone(),
+            control,
+        )
+        .await
+        .unwrap();
+        (server, status, metrics, commands)
+    }
+
     /// The status code, the content type and the body.
-    async fn fetch(server: &HttpServer, path: &str) -> (u16, String, String) {
+    pub(super) async fn fetch(server: &HttpServer, path: &str) -> (u16, String, String) {
+        send(server, "GET", path, "", "").await
+    }
+
+    pub(super) async fn send(
+        server: &HttpServer,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> (u16, String, String) {
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: walferry\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: walferry\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
@@ -426,7 +478,8 @@ mod tests {
     #[tokio::test]
     async fn an_address_in_use_says_so() {
         let (server, status, metrics) = start().await;
-        let error = serve(server.address(), status, metrics).await.unwrap_err();
+        let (control, _commands) = control::channel();
+        let error = serve(server.address(), status, metrics, control).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("{} is in use by another process", server.address())

@@ -3,7 +3,9 @@
 //! The stages write, each into its own handles; nothing here asks them. Labels come from closed sets, and from the
 //! names of tables.
 
-/// `/`, `/metrics`, `/health/live`, `/health/ready`, `/status`.
+/// What a running pipeline can be told about its snapshots.
+pub mod control;
+/// `/`, `/metrics`, `/health/live`, `/health/ready`, `/status`, `/snapshot`.
 pub mod http;
 /// Structured logs on stderr.
 pub mod logs;

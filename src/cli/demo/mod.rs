@@ -24,6 +24,7 @@ use crate::pipeline::shutdown;
 use crate::pipeline::{self, PipelineError};
 use crate::replication::ConnectError;
 use crate::schema_registry::{Auth, OnIncompatible, Registry, RegistryError, RegistrySettings};
+use crate::telemetry::control::SnapshotCommands;
 use crate::telemetry::logs::{self, LogError, LogSettings};
 use crate::telemetry::metrics::MetricsError;
 use crate::telemetry::{Metrics, State, Status};
@@ -176,7 +177,7 @@ async fn run(limit: Option<Duration>) -> Result<(), DemoError> {
     ));
     let metrics = Metrics::new()?;
     let (drain, drained) = shutdown::channel();
-    let pipeline = pipeline::run(&config, None, &status, &metrics, drained);
+    let pipeline = pipeline::run(&config, None, &status, &metrics, SnapshotCommands::none(), drained);
     tokio::pin!(pipeline);
 
     let registry = Arc::new(Registry::new(RegistrySettings {
