@@ -242,7 +242,7 @@ impl KafkaError {
             KafkaError::NotCompacted { .. } => {
                 "Set its cleanup.policy to compact, or choose another delivery.state_topic."
             }
-            KafkaError::Delivery { .. } => "Grant this user WRITE on the topic.",
+            KafkaError::Delivery { passing: false, .. } => "Grant this user WRITE on the topic.",
             KafkaError::Position { .. } => "Check that the brokers answer, and grant this user READ on the topic.",
             KafkaError::Fenced { .. } => {
                 "If two pipelines have the same name, rename one. If they are a pair, nothing is to be done: the slot decides which \

@@ -112,7 +112,7 @@ pub struct OutRecord<'a> {
     pub value: Option<&'a [u8]>,
     /// Headers, in order.
     pub headers: &'a [(&'a str, &'a [u8])],
-    /// `CreateTime`, milliseconds since 1970 (UTC).
+    /// `CreateTime`, milliseconds since 1970 (UTC); −1: none.
     pub timestamp_ms: i64,
 }
 

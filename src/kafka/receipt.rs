@@ -1,7 +1,7 @@
 //! A record that is no table's, and what becomes of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -11,6 +11,10 @@ use crate::progress::{Event, Failure, OutOfOrder, Progress, Ticket};
 
 /// The one partition of a topic of positions.
 const PARTITION: i32 = 0;
+
+/// What Kafka takes for no time at all. Of this machine's clock nothing is known, and a record that is more than an hour ahead of the
+/// broker's is refused (`message.timestamp.after.max.ms`): a clock that is set wrong would stop the pipeline.
+const NO_TIME: i64 = -1;
 
 /// The ticket of one record, and who hears of it.
 struct Receipt {
@@ -59,12 +63,11 @@ impl Producer {
             passing,
         };
         let (mut ticket, receipt) = receipt().map_err(|error| failed(error.to_string(), false))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let record = OutRecord {
             key: Some(key),
             value,
             headers: &[],
-            timestamp_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            timestamp_ms: NO_TIME,
         };
         while let Err(refused) = self.send_to(topic, Some(PARTITION), &record, ticket) {
             match refused.kind {

@@ -58,9 +58,10 @@ const DEAD_LETTERS: &[(&str, &str)] = &[
 ];
 
 /// Of a created topic of positions. Compaction leaves the present segment alone, so segments end soon: a start reads what is not
-/// compacted.
+/// compacted. When a position was written is for the broker to say: it comes without a time.
 const STATE: &[(&str, &str)] = &[
     ("cleanup.policy", "compact"),
+    ("message.timestamp.type", "LogAppendTime"),
     ("segment.ms", "3600000"),
     ("min.cleanable.dirty.ratio", "0.1"),
 ];

@@ -1,6 +1,7 @@
 //! Both guarantees against whatever goes wrong: a seeded workload, a disturbance, and one verification of what stands in Kafka.
 
 mod brokers;
+mod clocks;
 mod failpoints;
 mod kills;
 mod servers;
@@ -158,6 +159,11 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     async fn start(mut trial: Trial<'a>) -> Self {
         let walferry = trial.start().await;
+        Self::with(trial, walferry).await
+    }
+
+    /// With one that streams already.
+    async fn with(trial: Trial<'a>, walferry: Walferry) -> Self {
         let workload = trial.workload().await;
         let running = Running {
             trial,

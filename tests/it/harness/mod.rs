@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each handle offers what some test needs")]
 
+mod clock;
 mod config;
 mod http_proxy;
 mod kafka;
@@ -13,6 +14,7 @@ mod reader;
 mod registry;
 mod walferry;
 
+pub use clock::Clock;
 pub use config::Config;
 pub use http_proxy::{Asked, Fault, HttpProxy};
 pub use kafka::Kafka;

@@ -1,6 +1,6 @@
 //! The built binary as a process.
 
-use super::{Config, Env, eventually, free_port, fresh, http, signal, tail};
+use super::{Clock, Config, Env, eventually, free_port, fresh, http, signal, tail};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -46,6 +46,16 @@ impl Walferry {
     /// `walferry run` that gets to a place where something happens to it: `name:n`, `name:n:terminate` or `name:n:freeze`.
     pub fn start_with_failpoint(config: &Config, failpoint: &str) -> Self {
         Self::spawn_with(config, "run", &[("WALFERRY_FAILPOINT", failpoint)])
+    }
+
+    /// `walferry run` with a wall clock that can be set.
+    pub fn start_by(config: &Config, clock: &Clock) -> Self {
+        let variables = clock.variables();
+        Self::spawn_with(
+            config,
+            "run",
+            &variables.each_ref().map(|(name, value)| (*name, value.as_str())),
+        )
     }
 
     /// `walferry` with a command and its arguments, blanks between them.
