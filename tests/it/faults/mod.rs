@@ -4,6 +4,7 @@ mod brokers;
 mod clocks;
 mod failpoints;
 mod kills;
+mod registries;
 mod servers;
 mod watch;
 mod zombies;
