@@ -134,8 +134,8 @@ impl Delivered {
     /// as delivered until they are seen or the stream brings them. One that runs for hours holds up every snapshot that long; so this is
     /// for servers with `synchronous_standby_names` alone. On others no commit waits.
     ///
-    /// A snapshot lists what is running below xmax, which is one beyond the last id that completed. So one has to complete first: `txid_current()`, in a
-    /// transaction of its own.
+    /// A snapshot lists what is running below xmax, which is one beyond the last id that completed. So one has to complete first:
+    /// `txid_current()`, in a transaction of its own that is rolled back, since a commit might wait too.
     pub fn suspect(&mut self, snapshot: &Visibility) {
         let halves = snapshot.running.iter().map(|xid| {
             let [.., a, b, c, d] = xid.to_be_bytes();
