@@ -1,6 +1,7 @@
 //! `/snapshot`: how far the snapshots are, and commands about them.
 //!
-//! Commands are for whoever is on this machine. A page in a browser on it is not: its requests name where it came from.
+//! Commands are for whoever is on this machine. A page in a browser on it is not, nor whoever comes through a proxy on it: such
+//! requests say so by their headers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -97,15 +98,22 @@ fn admit(peer: IpAddr, headers: &HeaderMap) -> Result<(), String> {
             "{peer} is another machine's address; commands are taken from this one alone (127.0.0.1 or ::1)"
         ));
     }
-    match headers.contains_key(ORIGIN) {
-        true => Err("commands are not taken from a page in a browser".to_owned()),
-        false => Ok(()),
+    if headers.contains_key(ORIGIN) {
+        return Err("commands are not taken from a page in a browser".to_owned());
+    }
+    match OF_PROXIES.iter().find(|name| headers.contains_key(**name)) {
+        Some(name) => Err(format!("commands are not taken through a proxy ({name})")),
+        None => Ok(()),
     }
 }
+
+/// What a proxy adds to a request, such as the sidecar of a service mesh: it makes others look as if they were here.
+const OF_PROXIES: &[&str] = &["forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip"];
 
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
+    use axum::http::header::FORWARDED;
     use serde_json::{Value, json};
 
     use super::super::tests::{fetch, send, start_with};
@@ -248,5 +256,10 @@ mod tests {
         }
         let browser = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static("null"))]);
         assert!(admit("127.0.0.1".parse().unwrap(), &browser).is_err());
+        let proxied = HeaderMap::from_iter([(FORWARDED, HeaderValue::from_static("for=10.0.0.1"))]);
+        assert_eq!(
+            admit("127.0.0.1".parse().unwrap(), &proxied).unwrap_err(),
+            "commands are not taken through a proxy (forwarded)"
+        );
     }
 }
