@@ -10,14 +10,17 @@ mod demo;
 pub mod health;
 mod indent;
 mod logs;
+mod neighbour;
 /// Writing to stdout and stderr.
 pub mod output;
+mod progress;
 mod render;
 mod replay;
 mod run;
 mod schema;
 mod signals;
 mod slot;
+mod snapshot;
 mod tail;
 
 use std::ffi::OsString;
@@ -108,6 +111,19 @@ enum Command {
         file: ConfigFile,
         #[command(flatten)]
         args: replay::ReplayArgs,
+    },
+    /// Have the running pipeline read rows that are there already, beside the stream; or ask how far that is.
+    ///
+    /// Each row becomes a record with op r, unless a newer change of it is in the topic. It talks to the pipeline that runs on
+    /// this machine, at http.listen.
+    #[command(after_help = "Examples:\n  walferry snapshot public.orders 'sales.*' --wait\n  \
+                      walferry snapshot public.orders --where \"placed_at >= '2026-01-01'\"\n  walferry snapshot --status\n\n\
+                      Exit code: 0 it was done, or will be; 1 a table was refused; with --wait, 0 all are done, 1 one is not.")]
+    Snapshot {
+        #[command(flatten)]
+        file: ConfigFile,
+        #[command(flatten)]
+        args: snapshot::SnapshotArgs,
     },
     /// The replication slot: how it stands, who is on it, what it retains; make it or drop it.
     #[command(subcommand)]
@@ -250,6 +266,7 @@ fn dispatch(command: Command) -> Exit {
             with_configuration(&file, |loaded| on_runtime(schema::schema(loaded, tables, json)))
         }
         Command::Replay { file, args } => with_configuration(&file, |loaded| on_runtime(replay::replay(loaded, args))),
+        Command::Snapshot { file, args } => with_configuration(&file, |loaded| snapshot::snapshot(&loaded, &args)),
         Command::Slot(SlotCommand::Status { file, json }) => {
             with_configuration(&file, |loaded| on_runtime(slot::status(loaded, json)))
         }
@@ -354,6 +371,7 @@ mod tests {
         assert_eq!(run(&["walferry", "demo", "--for", "soon"]), Exit::Usage);
         assert_eq!(run(&["walferry", "schema", "orders"]), Exit::Usage);
         assert_eq!(run(&["walferry", "tail", "--limit", "-1"]), Exit::Usage);
+        assert_eq!(run(&["walferry", "snapshot", "--pause", "--resume"]), Exit::Usage);
         assert_eq!(
             run(&["walferry", "config", "show", "-c", "/nowhere/at.toml"]),
             Exit::Config

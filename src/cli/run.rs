@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use indicatif::MultiProgress;
+
+use super::progress::Teller;
 use super::{Exit, logs, output, signals};
 use crate::config::Loaded;
 use crate::lsn::Lsn;
@@ -13,10 +16,11 @@ use crate::telemetry::{Metrics, REVISION, Status, VERSION};
 
 /// Streams until told to stop.
 pub(super) async fn run(loaded: Loaded, accept_gap: Option<Lsn>) -> Exit {
-    if let Err(exit) = logs::start(&loaded) {
-        return exit;
-    }
-    match stream(&loaded, accept_gap).await {
+    let screen = match logs::start_above_bars(&loaded) {
+        Ok(screen) => screen,
+        Err(exit) => return exit,
+    };
+    match stream(&loaded, accept_gap, screen).await {
         Ok(()) => Exit::Stopped,
         Err(error) => {
             // The last line says why, and what to do.
@@ -52,7 +56,7 @@ impl RunError {
     }
 }
 
-async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>) -> Result<(), RunError> {
+async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>, screen: Option<MultiProgress>) -> Result<(), RunError> {
     let config = &loaded.config;
     let shutdown = signals::drain_on_signals().map_err(RunError::Signals)?;
     let status = Arc::new(Status::new(
@@ -76,5 +80,8 @@ async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>) -> Result<(), RunError
         http = %server.address(),
         "walferry starts"
     );
-    Ok(pipeline::run(config, accept_gap, &status, &metrics, commands, shutdown).await?)
+    let teller = Teller::start(Arc::clone(&status), screen);
+    let ended = pipeline::run(config, accept_gap, &status, &metrics, commands, shutdown).await;
+    teller.end().await;
+    Ok(ended?)
 }

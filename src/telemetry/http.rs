@@ -441,6 +441,9 @@ mod tests {
                 "paused": null,
                 "tables_ended": 0,
                 "tables_total": 1,
+                "rows": 0,
+                "percent": 0.0,
+                "remaining_seconds": null,
                 "tables": [{
                     "table": "public.orders",
                     "cause": "asked",

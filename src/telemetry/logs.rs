@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 
 /// How the log is written.
@@ -29,6 +30,14 @@ pub enum LogError {
 ///
 /// The libraries below are heard from `warn` on: at `trace` some of them write what they send, passwords among it.
 pub fn init(settings: LogSettings, rust_log: Option<&str>) -> Result<(), LogError> {
+    init_with(settings, rust_log, io::stderr)
+}
+
+/// The same by a writer that leads to stderr in the end, but keeps something else there whole. It is given an event at a time.
+pub fn init_with<W>(settings: LogSettings, rust_log: Option<&str>, writer: W) -> Result<(), LogError>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
     let filter = match rust_log {
         Some(directives) if !directives.trim().is_empty() => {
             EnvFilter::try_new(directives).map_err(|error| LogError::Filter(error.to_string()))?
@@ -37,7 +46,7 @@ pub fn init(settings: LogSettings, rust_log: Option<&str>) -> Result<(), LogErro
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(writer)
         .with_timer(SystemTime)
         .with_ansi(io::stderr().is_terminal() && !settings.json);
     let started = if settings.json {

@@ -22,6 +22,8 @@ pub(super) struct Board {
     ended: VecDeque<String>,
     /// Those of this round that have ended and are remembered no more.
     forgotten: u64,
+    /// Their rows.
+    forgotten_rows: u64,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,14 @@ impl Table {
         }
     }
 
+    /// The rows that are still to be read; none where nobody can tell.
+    fn left(&self) -> Option<u64> {
+        match self.state.has_ended() {
+            true => Some(0),
+            false => self.estimate.map(|estimate| estimate.saturating_sub(self.rows)),
+        }
+    }
+
     fn stop(&mut self, now: Instant) {
         if let Some(since) = self.running.take() {
             self.spent += now.saturating_duration_since(since);
@@ -73,10 +83,7 @@ impl Table {
         let running = self.running.map(|since| now.saturating_duration_since(since));
         let spent = self.spent + running.unwrap_or_default();
         let rate = rate(self.rows.saturating_sub(self.before), spent);
-        let left = self
-            .estimate
-            .map(|estimate| estimate.saturating_sub(self.rows))
-            .filter(|left| *left > 0);
+        let left = self.left().filter(|left| *left > 0);
         TableSnapshot {
             table: name.to_owned(),
             cause: self.cause,
@@ -101,7 +108,7 @@ impl Board {
     pub(super) fn waiting(&mut self, table: &str, cause: SnapshotCause, estimate: Option<u64>) {
         if self.tables.values().all(|known| known.state.has_ended()) {
             self.round += 1;
-            self.forgotten = 0;
+            (self.forgotten, self.forgotten_rows) = (0, 0);
         }
         self.ended.retain(|name| name != table);
         let total = self.tables.get(table).map_or(0, |known| known.total);
@@ -152,8 +159,12 @@ impl Board {
         self.ended.push_back(name.to_owned());
         while self.ended.len() > ENDED_KEPT {
             let oldest = self.ended.pop_front();
-            let gone = oldest.and_then(|oldest| self.tables.remove(&oldest));
-            self.forgotten += u64::from(gone.is_some_and(|gone| gone.round == self.round));
+            if let Some(gone) = oldest.and_then(|oldest| self.tables.remove(&oldest))
+                && gone.round == self.round
+            {
+                self.forgotten += 1;
+                self.forgotten_rows = self.forgotten_rows.saturating_add(gone.rows);
+            }
         }
     }
 
@@ -179,13 +190,17 @@ impl Board {
 
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         let round = self.round;
-        let mut forgotten = 0;
+        let (mut forgotten, mut rows) = (0, 0_u64);
         self.tables.retain(|name, table| {
             let kept = !table.state.has_ended() || keep(name);
-            forgotten += u64::from(!kept && table.round == round);
+            if !kept && table.round == round {
+                forgotten += 1;
+                rows = rows.saturating_add(table.rows);
+            }
             kept
         });
         self.forgotten += forgotten;
+        self.forgotten_rows = self.forgotten_rows.saturating_add(rows);
         let tables = &self.tables;
         self.ended.retain(|name| tables.contains_key(name));
     }
@@ -205,12 +220,30 @@ impl Board {
         let of_round = || self.tables.values().filter(|table| table.round == self.round);
         let count = |counted: usize| u64::try_from(counted).unwrap_or(u64::MAX);
         let ended = count(of_round().filter(|table| table.state.has_ended()).count());
+        let rows = of_round().fold(self.forgotten_rows, |rows, table| rows.saturating_add(table.rows));
+        let left = of_round()
+            .map(Table::left)
+            .try_fold(0_u64, |left, of_table| Some(left.saturating_add(of_table?)));
+        let tables: Vec<TableSnapshot> = self.tables.iter().map(|(name, table)| table.view(name, now)).collect();
+        let reading = tables.iter().filter(|table| table.state == SnapshotState::Reading);
+        let rate: f64 = reading.filter_map(|table| table.rows_per_second).sum();
+        let total = count(of_round().count()).saturating_add(self.forgotten);
+        let ended = ended.saturating_add(self.forgotten);
+        let state = match ended == total && total > 0 {
+            true => SnapshotState::Done,
+            false => SnapshotState::Reading,
+        };
         Some(SnapshotView {
             due: self.due,
             paused: self.paused.clone(),
-            tables_ended: ended.saturating_add(self.forgotten),
-            tables_total: count(of_round().count()).saturating_add(self.forgotten),
-            tables: self.tables.iter().map(|(name, table)| table.view(name, now)).collect(),
+            tables_ended: ended,
+            tables_total: total,
+            rows,
+            percent: percent(state, rows, left.map(|left| rows.saturating_add(left))),
+            remaining_seconds: left
+                .filter(|left| *left > 0 && rate > 0.0)
+                .and_then(|left| remaining(left, rate)),
+            tables,
         })
     }
 }
@@ -358,6 +391,36 @@ mod tests {
             (550, None, Some("1970-01-01T00:00:00Z"))
         );
         assert_eq!(board.rows_read(), [("public.a".to_owned(), 100)]);
+    }
+
+    #[test]
+    fn all_tables_together_have_a_share_and_a_remaining_time() {
+        let (mut board, start) = board(&[
+            ("public.a", Some(1_000)),
+            ("public.b", Some(500)),
+            ("public.c", Some(500)),
+        ]);
+        board.begun("public.a", 0, start, time(0));
+        board.begun("public.b", 0, start, time(0));
+        board.rows("public.a", 200, 0);
+        board.rows("public.b", 300, 0);
+        let now = start + seconds(10);
+        let of = |board: &Board| {
+            let view = board.view(now).unwrap();
+            (view.rows, view.percent, view.remaining_seconds)
+        };
+        assert_eq!(of(&board), (500, Some(25.0), Some(30)));
+        // It had fewer rows than the catalog said, and what it had not is no longer to be read.
+        end(&mut board, "public.b", now);
+        assert_eq!(of(&board), (500, Some(27.8), Some(65)));
+        board.waiting("public.d", SnapshotCause::Asked, None);
+        assert_eq!(of(&board), (500, None, None));
+        for table in ["public.a", "public.c", "public.d"] {
+            end(&mut board, table, now);
+        }
+        assert_eq!(of(&board), (500, Some(100.0), None));
+        board.retain(|_| false);
+        assert_eq!(of(&board), (500, Some(100.0), None));
     }
 
     #[test]

@@ -15,6 +15,12 @@ pub struct SnapshotView {
     pub tables_ended: u64,
     /// How many they are.
     pub tables_total: u64,
+    /// Rows read of all of these.
+    pub rows: u64,
+    /// Rows read, of the estimates; none where one of them is missing.
+    pub percent: Option<f64>,
+    /// The time that the rest takes at the rate of those that are being read.
+    pub remaining_seconds: Option<u64>,
     /// Table by table, by name: those that wait, that are read, and that ended, the latest thousand of the last.
     pub tables: Vec<TableSnapshot>,
 }
@@ -27,6 +33,9 @@ impl SnapshotView {
             paused: None,
             tables_ended: 0,
             tables_total: 0,
+            rows: 0,
+            percent: None,
+            remaining_seconds: None,
             tables: Vec::new(),
         }
     }
