@@ -4,6 +4,7 @@ import contextlib
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,8 @@ def servers():
     """Builds walferry, starts the test servers, and gives the directory of theirs; stops them whatever happens."""
     cargo = shutil.which("cargo") or os.path.expanduser("~/.cargo/bin/cargo")
     subprocess.run([cargo, "build", "--release", "--locked"], cwd=ROOT, check=True)
+    # Whoever ends it by a signal leaves no server behind either.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     work = tempfile.mkdtemp(prefix="wfm.", dir="/tmp")
     os.chmod(work, 0o755)
     try:
