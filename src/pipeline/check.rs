@@ -8,8 +8,8 @@ use super::prepare::{self, Wanted};
 use super::published::{self, PublishedTable};
 use super::source::{self, Settings};
 use super::sql::Sql;
-use super::{Refusal, rules, settings};
-use crate::config::Config;
+use super::{Refusal, readable, rules, settings};
+use crate::config::{Config, SnapshotMode};
 use crate::kafka::Producer;
 use crate::replication::{PostgresSettings, ReplicationClient};
 use crate::schema_registry::Registry;
@@ -97,7 +97,14 @@ impl Report {
     }
 
     async fn postgres(&mut self, config: &Config) {
-        const LATER: &[&str] = &["wal_level", "publication", "replica identities", "column rules", "slot"];
+        const LATER: &[&str] = &[
+            "wal_level",
+            "publication",
+            "replica identities",
+            "column rules",
+            "snapshot",
+            "slot",
+        ];
         let postgres = settings::postgres(config);
         let sql = Sql::new(postgres.clone());
         let client = match sql.client().await {
@@ -136,7 +143,10 @@ impl Report {
             Ok(wanted) => wanted,
             Err(error) => {
                 self.add("publication", Err(error));
-                return self.skip(&["replica identities", "column rules", "slot"], "publication");
+                return self.skip(
+                    &["replica identities", "column rules", "snapshot", "slot"],
+                    "publication",
+                );
             }
         };
         let publication = publication(&client, &wanted, &found, version).await;
@@ -151,8 +161,9 @@ impl Report {
                     .map(|()| "every published update and delete can be carried".to_owned());
                 self.add("replica identities", finding.map_err(PipelineError::from));
                 self.add("column rules", column_rules(config, &sql, &tables.published).await);
+                self.add("snapshot", snapshot(config, &client, &tables.published).await);
             }
-            None => self.skip(&["replica identities", "column rules"], "publication"),
+            None => self.skip(&["replica identities", "column rules", "snapshot"], "publication"),
         }
         self.add("slot", slot(&client, &wanted, &found).await);
     }
@@ -221,6 +232,16 @@ async fn column_rules(config: &Config, sql: &Sql, tables: &[PublishedTable]) -> 
         1 => "one, which fits the published tables".to_owned(),
         count => format!("{count}, which fit the published tables"),
     })
+}
+
+async fn snapshot(config: &Config, client: &tokio_postgres::Client, tables: &[PublishedTable]) -> Finding {
+    if config.snapshot.mode == SnapshotMode::Never {
+        return Ok("only what walferry snapshot asks for (snapshot.mode = \"never\")".to_owned());
+    }
+    match readable::check(client, tables).await? {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok("the rows of all published tables can be read".to_owned()),
+    }
 }
 
 async fn slot(client: &tokio_postgres::Client, wanted: &Wanted, found: &Settings) -> Finding {

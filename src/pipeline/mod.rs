@@ -16,6 +16,7 @@ mod observer;
 mod prepare;
 mod publish;
 mod published;
+mod readable;
 mod recover;
 mod refusal;
 mod relations;

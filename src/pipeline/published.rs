@@ -28,6 +28,11 @@ struct PublishedColumn {
 }
 
 impl PublishedTable {
+    /// The names of its columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.name.as_str())
+    }
+
     /// The message.
     pub(super) fn message(&self) -> RelationMessage<'_> {
         RelationMessage {

@@ -37,6 +37,21 @@ pub enum Refusal {
         /// `schema.table` of each.
         tables: Vec<String>,
     },
+    /// The rows that are there already could not be read.
+    #[error("the rows of {} cannot be read: the role has no right to", list(tables))]
+    NotReadable {
+        /// `schema.table` of each.
+        tables: Vec<String>,
+    },
+    /// Rows would be left out without a word.
+    #[error(
+        "not all rows of {} can be read: row security shows the role only some",
+        list(tables)
+    )]
+    RowSecurity {
+        /// `schema.table` of each.
+        tables: Vec<String>,
+    },
     /// No slot, and none is to be made.
     #[error("replication slot {slot:?} does not exist")]
     NoSlot {
@@ -115,9 +130,9 @@ fn list(tables: &[String]) -> String {
 impl Refusal {
     /// What to do about it.
     pub fn remedy(&self) -> String {
-        const LOST: &str = "Drop the slot (SELECT pg_drop_replication_slot('SLOT')), bring the topics up to date by other means, \
-                            and start again: walferry names the gap, and with --accept-gap makes a new slot that starts at the \
-                            present.";
+        const LOST: &str = "Drop the slot (SELECT pg_drop_replication_slot('SLOT')), and start again: walferry names the gap, and \
+                            with --accept-gap makes a new slot that starts at the present. walferry snapshot reads the tables again, \
+                            to bring the topics up to date.";
         match self {
             Refusal::WalLevel { .. } => {
                 "Set wal_level = logical (ALTER SYSTEM SET wal_level = 'logical') and restart Postgres.".into()
@@ -136,6 +151,14 @@ impl Refusal {
                  ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX …), or leave them out (replication.exclude_tables, or \
                  ALTER PUBLICATION … DROP TABLE …), or publish only their inserts (WITH (publish = 'insert'))."
                     .into()
+            }
+            Refusal::NotReadable { .. } => {
+                "GRANT USAGE ON SCHEMA … and SELECT ON … to walferry's role; or set snapshot.mode = \"never\": the stream itself \
+                 needs no such right."
+                    .into()
+            }
+            Refusal::RowSecurity { .. } => {
+                "ALTER ROLE … BYPASSRLS; or set snapshot.mode = \"never\": the stream itself has every row.".into()
             }
             Refusal::NoSlot { .. } => {
                 "Create it with walferry slot create, or set replication.create_slot = true.".into()
@@ -160,8 +183,8 @@ impl Refusal {
                     }
                 };
                 format!(
-                    "{found_out} To go on in spite of the gap, bring the topics up to date by other means and start once with \
-                     walferry run --accept-gap {}: the stream then goes on from the slot, or from a new one.",
+                    "{found_out} To go on in spite of the gap, start once with walferry run --accept-gap {}: the stream then goes \
+                     on from the slot, or from a new one. walferry snapshot reads the tables again, to bring the topics up to date.",
                     gap.from
                 )
             }
@@ -202,6 +225,22 @@ mod tests {
              not in kafka and will not come"
         );
         assert!(ahead.remedy().contains("walferry run --accept-gap 0/10"));
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_are_named_by_their_tables() {
+        let tables = vec!["public.a".to_owned(), "public.b".to_owned()];
+        let message = Refusal::NotReadable { tables }.to_string();
+        assert_eq!(
+            message,
+            "the rows of tables public.a, public.b cannot be read: the role has no right to"
+        );
+        let tables = vec!["public.a".to_owned()];
+        let message = Refusal::RowSecurity { tables }.to_string();
+        assert_eq!(
+            message,
+            "not all rows of table public.a can be read: row security shows the role only some"
+        );
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub async fn serve(
             metrics,
             control,
         })
-        .into_make_service_with_connect_info::<SocketAddr>();
+        .into_make_service_with_connect_info::<snapshot::Ends>();
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "metrics and health are no longer served");

@@ -1,4 +1,4 @@
-//! `walferry schema`, `tail` and `demo`: what they print is what `run` registers and publishes.
+//! `walferry schema`, `tail` and `demo`: what they print is what `run` registers and publishes. What `check` and `snapshot` say.
 
 use crate::harness::{Config, Database, Env, Exit, Kafka, Postgres, Registry, Walferry, eventually, http};
 use crate::workload::pipeline;
@@ -503,6 +503,90 @@ async fn tail_makes_no_publication() {
     exit.says(&[&config.name(), "does not exist", "CREATE PUBLICATION"]);
     assert!(!database.is("EXISTS (SELECT FROM pg_publication)").await);
     assert_eq!(slots(&database).await, None);
+}
+
+// --- snapshot ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_names_the_tables_whose_rows_cannot_be_read() {
+    for version in [10, 18] {
+        let server = Postgres::shared(version);
+        let database = server.database().await;
+        let name = pipeline();
+        database
+            .execute(&format!(
+                "CREATE TABLE whole (id int PRIMARY KEY); CREATE TABLE columns (id int PRIMARY KEY, a text); \
+                 CREATE TABLE denied (id int PRIMARY KEY, a text); CREATE TABLE policies (id int PRIMARY KEY); \
+                 CREATE PUBLICATION {name} FOR TABLE whole, columns, denied, policies; CREATE ROLE {name} LOGIN REPLICATION; \
+                 GRANT SELECT ON whole TO {name}; GRANT SELECT (id, a) ON columns TO {name}; GRANT SELECT (id) ON denied TO {name}; \
+                 GRANT SELECT ON policies TO {name}; ALTER TABLE policies ENABLE ROW LEVEL SECURITY"
+            ))
+            .await;
+        let config = Config::new(&name, &database, &Kafka::shared()).text("postgres.user", &name);
+        let initial = config.clone().text("snapshot.mode", "initial");
+        let finding = async |config: &Config, code| {
+            let exit = command(config, "check --json", code).await;
+            let report: Value = serde_json::from_str(&exit.stdout).unwrap();
+            let checks = report["checks"].as_array().unwrap();
+            checks
+                .iter()
+                .find(|check| check["subject"] == "snapshot")
+                .unwrap()
+                .clone()
+        };
+        let denied = finding(&initial, 1).await;
+        assert_eq!(
+            denied["reason"], "the rows of table public.denied cannot be read: the role has no right to",
+            "{denied}"
+        );
+        assert!(denied["remedy"].as_str().unwrap().starts_with("GRANT"), "{denied}");
+        // The stream itself needs no right.
+        assert_eq!(finding(&config, 0).await["outcome"], "passed");
+
+        database.execute(&format!("GRANT SELECT (a) ON denied TO {name}")).await;
+        let partly = finding(&initial, 1).await;
+        assert_eq!(
+            partly["reason"],
+            "not all rows of table public.policies can be read: row security shows the role only some",
+            "{partly}"
+        );
+        database.execute(&format!("ALTER ROLE {name} BYPASSRLS")).await;
+        assert_eq!(finding(&initial, 0).await["outcome"], "passed");
+        database.execute("REVOKE USAGE ON SCHEMA public FROM PUBLIC").await;
+        let all = finding(&initial, 1).await;
+        assert!(
+            all["reason"]
+                .as_str()
+                .unwrap()
+                .contains("public.columns, public.denied"),
+            "{all}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshot_says_who_does_not_stream_and_takes_nothing_from_elsewhere() {
+    let server = Postgres::shared(17);
+    let database = server.database().await;
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)").await;
+    // It never streams: the port of Postgres is nobody's.
+    let mut waiting = Walferry::start(&without_servers(&database).set("postgres.port", "1"));
+    eventually("it listens", SOON, async || {
+        http("GET", &waiting.url("/status"), None).await.ok()
+    })
+    .await;
+    let status = waiting.beside(&["snapshot", "--status"]).await;
+    assert_eq!(
+        (status.code, status.stdout.as_str()),
+        (Some(0), "nothing is read, and nothing waits to be\n")
+    );
+    let refused = waiting.beside(&["snapshot", "public.t", "--wait"]).await;
+    assert_eq!(refused.code, Some(1));
+    refused.says(&["refused: it does not stream now: connecting"]);
+    let exit = waiting.terminate(SOON).await;
+    assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+    let alone = command(&without_servers(&database), "snapshot --pause", 1).await;
+    alone.says(&["no answer from 127.0.0.1", "walferry run"]);
 }
 
 /// What the README's first command shows, as somebody sees it who has nothing but Postgres's programs.

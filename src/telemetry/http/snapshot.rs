@@ -3,15 +3,18 @@
 //! Commands are for whoever is on this machine. A page in a browser on it is not, nor whoever comes through a proxy on it: such
 //! requests say so by their headers.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::extract::connect_info::Connected;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State as Shared};
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode};
+use axum::serve::IncomingStream;
 use serde::Serialize;
+use tokio::net::TcpListener;
 
 use super::{Answer, Served, describe, json};
 use crate::telemetry::control::{SnapshotAnswer, SnapshotCommand, SnapshotControl};
@@ -23,6 +26,30 @@ pub(super) const LARGEST_COMMAND: usize = 64 * 1024;
 
 /// Whoever streams answers a command within this time, or is taken not to.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    peer: IpAddr,
+    /// Ours; none where the system does not say.
+    local: Option<IpAddr>,
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Ends {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        Ends {
+            peer: stream.remote_addr().ip().to_canonical(),
+            local: stream.io().local_addr().ok().map(|local| local.ip().to_canonical()),
+        }
+    }
+}
+
+impl Ends {
+    /// Whether both are on this machine: by the loopback, or by an address of its own where it listens on no other.
+    fn are_here(self) -> bool {
+        self.peer.is_loopback() || self.local == Some(self.peer)
+    }
+}
 
 /// The body of every answer that is no success.
 #[derive(Debug, Serialize)]
@@ -36,24 +63,24 @@ pub(super) async fn show(Shared(served): Shared<Served>) -> Answer {
 }
 
 pub(super) async fn command(
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
     Shared(served): Shared<Served>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
-    match obey(peer.ip(), &served, &headers, body).await {
+    match obey(ends, &served, &headers, body).await {
         Ok(answer) => answer,
         Err((status, error)) => json(status, &Refusal { error }),
     }
 }
 
 async fn obey(
-    peer: IpAddr,
+    ends: Ends,
     served: &Served,
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Answer, (StatusCode, String)> {
-    admit(peer, headers).map_err(|reason| (StatusCode::FORBIDDEN, reason))?;
+    admit(ends, headers).map_err(|reason| (StatusCode::FORBIDDEN, reason))?;
     let body = body.map_err(|rejection| (rejection.status(), rejection.body_text()))?;
     let command = SnapshotCommand::parse(&body).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     let snapshot = served.status.snapshot();
@@ -65,7 +92,7 @@ async fn obey(
         }
     }
     // Not the filter: it may name values of rows.
-    tracing::info!(%peer, action = %command, "asked about snapshots");
+    tracing::info!(peer = %ends.peer, action = %command, "asked about snapshots");
     let done = give(&served.control, command, COMMAND_TIMEOUT).await?;
     Ok(json(StatusCode::OK, &done))
 }
@@ -92,10 +119,11 @@ async fn give(
 }
 
 /// Who may give commands.
-fn admit(peer: IpAddr, headers: &HeaderMap) -> Result<(), String> {
-    if !peer.to_canonical().is_loopback() {
+fn admit(ends: Ends, headers: &HeaderMap) -> Result<(), String> {
+    if !ends.are_here() {
+        let peer = ends.peer;
         return Err(format!(
-            "{peer} is another machine's address; commands are taken from this one alone (127.0.0.1 or ::1)"
+            "{peer} is another machine's address; commands are taken from this one alone"
         ));
     }
     if headers.contains_key(ORIGIN) {
@@ -239,26 +267,36 @@ mod tests {
         assert_eq!(error_of(&body), "commands are not taken from a page in a browser");
     }
 
+    fn ends(peer: &str, local: &str) -> Ends {
+        Ends {
+            peer: peer.parse().unwrap(),
+            local: Some(local.parse().unwrap()),
+        }
+    }
+
     #[test]
     fn commands_come_from_this_machine_alone() {
         let none = HeaderMap::new();
-        for here in ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(admit(here.parse().unwrap(), &none), Ok(()), "{here}");
+        for (peer, local) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("127.8.0.1", "127.0.0.1"),
+            ("::1", "::1"),
+            ("10.0.0.5", "10.0.0.5"),
+        ] {
+            assert_eq!(admit(ends(peer, local), &none), Ok(()), "{peer}");
         }
-        for elsewhere in ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0"] {
-            let refused = admit(elsewhere.parse().unwrap(), &none).unwrap_err();
+        for peer in ["10.0.0.1", "fe80::1", "0.0.0.0"] {
             assert_eq!(
-                refused,
-                format!(
-                    "{elsewhere} is another machine's address; commands are taken from this one alone (127.0.0.1 or ::1)"
-                )
+                admit(ends(peer, "10.0.0.5"), &none).unwrap_err(),
+                format!("{peer} is another machine's address; commands are taken from this one alone")
             );
         }
+        let here = ends("127.0.0.1", "127.0.0.1");
         let browser = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static("null"))]);
-        assert!(admit("127.0.0.1".parse().unwrap(), &browser).is_err());
+        assert!(admit(here, &browser).is_err());
         let proxied = HeaderMap::from_iter([(FORWARDED, HeaderValue::from_static("for=10.0.0.1"))]);
         assert_eq!(
-            admit("127.0.0.1".parse().unwrap(), &proxied).unwrap_err(),
+            admit(here, &proxied).unwrap_err(),
             "commands are not taken through a proxy (forwarded)"
         );
     }

@@ -96,6 +96,29 @@ impl Walferry {
         Self::spawn(config, command).end(limit).await
     }
 
+    /// A command beside this one, with its configuration; `snapshot --status` for one.
+    pub async fn beside(&self, arguments: &[&str]) -> Exit {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_walferry"));
+        command
+            .args(arguments)
+            .arg("-c")
+            .arg(self.dir.join("walferry.toml"))
+            .env_remove("RUST_LOG")
+            .env_remove("PGPASSFILE")
+            .current_dir(&self.dir)
+            .stdin(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output())
+            .await
+            .unwrap()
+            .unwrap();
+        Exit {
+            code: output.status.code(),
+            signal: output.status.signal(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     pub fn slot(&self) -> &str {
         &self.slot
     }
