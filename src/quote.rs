@@ -5,6 +5,11 @@ pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A table's name with its schema's.
+pub fn qualified(schema: &str, name: &str) -> String {
+    format!("{}.{}", quote_identifier(schema), quote_identifier(name))
+}
+
 /// A string constant that means the same whatever `standard_conforming_strings` is: with a backslash in it, it says itself that
 /// backslashes are escapes.
 pub fn quote_literal(value: &str) -> String {

@@ -94,7 +94,7 @@ impl Batch {
     }
 
     /// The records, in the order in which they are to be sent.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> + Clone {
         self.records.iter().map(|span| Record {
             op: span.op,
             key: span.key.as_ref().map(|range| self.slice(range)),

@@ -19,7 +19,7 @@ mod row;
 
 use std::sync::Arc;
 
-use crate::envelope::{Position, RowChange, Transaction};
+use crate::envelope::{Position, RowChange, SnapshotKind, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{OldTuple, Tuple};
 use crate::relation::PgType;
@@ -80,6 +80,7 @@ pub struct TableEncoder {
 struct Event<'a> {
     transaction: &'a Transaction,
     lsn: Lsn,
+    snapshot: Option<SnapshotKind>,
 }
 
 impl Event<'_> {
@@ -230,7 +231,15 @@ impl TableEncoder {
         let mark = out.mark();
         out.stamp.set(transaction);
         let mut next = *ordinal;
-        match self.encode_change(change, Event { transaction, lsn }, &mut next, out) {
+        let event = Event {
+            transaction,
+            lsn,
+            snapshot: match change {
+                RowChange::Read { kind, .. } => Some(kind),
+                _ => None,
+            },
+        };
+        match self.encode_change(change, event, &mut next, out) {
             Ok(()) => {
                 *ordinal = next;
                 Ok(())

@@ -112,7 +112,7 @@ impl MessageEncoder {
         out.bytes.push(2);
         put_long(millis(transaction.now_us), &mut out.bytes);
         let mut writer = out.stage.writer(&mut out.bytes);
-        self.source.put(&out.stamp, lsn, position.ordinal, &mut writer);
+        self.source.put(&out.stamp, lsn, position.ordinal, None, &mut writer);
         writer.flush();
         out.bytes.extend_from_slice(self.transaction);
         out.bytes.push(2);

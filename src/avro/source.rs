@@ -1,5 +1,6 @@
 //! The `source` block: where a change comes from. Debezium 3's fields, then `commit_lsn` and `ordinal`.
 
+use crate::envelope::SnapshotKind;
 use crate::lsn::Lsn;
 
 use super::EncoderSettings;
@@ -39,8 +40,10 @@ pub(super) const PRESENT: u8 = 2;
 pub(super) struct Source {
     /// `version`, `connector`, `name`.
     head: Vec<u8>,
-    /// `snapshot`, `db`.
+    /// `snapshot`, `db`, of a change.
     middle: Vec<u8>,
+    /// The same of a row that a snapshot found, initial and incremental.
+    read: [Vec<u8>; 2],
     /// `schema`, `table`.
     table: Vec<u8>,
 }
@@ -54,21 +57,37 @@ impl Source {
             }
             out
         };
-        let mut middle = vec![NULL]; // of `snapshot`'s union, the string
-        middle.extend(strings(&["false", &settings.database]));
+        let middle = |snapshot: &str| {
+            let mut middle = vec![NULL]; // of `snapshot`'s union, the string
+            middle.extend(strings(&[snapshot, &settings.database]));
+            middle
+        };
         Source {
             head: strings(&[&settings.version, "postgresql", &settings.pipeline]),
-            middle,
+            middle: middle("false"),
+            read: [SnapshotKind::Initial, SnapshotKind::Incremental].map(|kind| middle(kind.code())),
             table: strings(&[schema, table]),
         }
     }
 
     /// Writes the block of one change. `ts_*` are the commit's time.
     #[inline(always)]
-    pub(super) fn put(&self, stamp: &Stamp, lsn: Lsn, ordinal: u64, writer: &mut Writer<'_>) {
+    pub(super) fn put(
+        &self,
+        stamp: &Stamp,
+        lsn: Lsn,
+        ordinal: u64,
+        snapshot: Option<SnapshotKind>,
+        writer: &mut Writer<'_>,
+    ) {
+        let [initial, incremental] = &self.read;
         writer.bytes(&self.head);
         writer.short(&stamp.commit_millis);
-        writer.bytes(&self.middle);
+        writer.bytes(match snapshot {
+            None => &self.middle,
+            Some(SnapshotKind::Initial) => initial,
+            Some(SnapshotKind::Incremental) => incremental,
+        });
         // `["<end of the commit before>","<LSN>"]`, decimal, as Debezium has it: at most 47 bytes.
         writer.small(|room| {
             let [branch, length, sequence @ ..] = room;

@@ -91,9 +91,35 @@ pub struct Transaction {
     pub previous_commit_lsn: Option<Lsn>,
 }
 
+/// Why a row is read that is there already, in Debezium's words (`source.snapshot`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SnapshotKind {
+    /// It was there before the pipeline was.
+    Initial,
+    /// Somebody asked for it.
+    Incremental,
+}
+
+impl SnapshotKind {
+    /// `true`, `incremental`.
+    pub const fn code(self) -> &'static str {
+        match self {
+            SnapshotKind::Initial => "true",
+            SnapshotKind::Incremental => "incremental",
+        }
+    }
+}
+
 /// A change to one row, or to a table as a whole.
 #[derive(Clone, Copy)]
 pub enum RowChange<'a> {
+    /// No change: a row as a snapshot found it.
+    Read {
+        /// The row.
+        new: Tuple<'a>,
+        /// Why it was read.
+        kind: SnapshotKind,
+    },
     /// A new row.
     Insert {
         /// The row.

@@ -47,7 +47,7 @@ pub use reader::{StoredRecord, TopicReader};
 use running::{Running, fatal_reason};
 use shape::Shape;
 pub use size::{MAX_HEADER_OVERHEAD, MAX_OVERHEAD};
-pub use state::StateTopic;
+pub use state::{Recovered, StateTopic};
 pub use topics::TopicUse;
 use topics::Topics;
 use transaction::Transactions;

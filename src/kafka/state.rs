@@ -21,6 +21,23 @@ const NEAR: i64 = 500;
 /// And by what factor further, as long as nothing is found.
 const FURTHER: i64 = 20;
 
+/// What is recorded of a pipeline. A removed record is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Where its published changes end.
+    pub position: Option<Vec<u8>>,
+    /// How far its snapshots are.
+    pub snapshot: Option<Vec<u8>>,
+}
+
+/// What was found between two offsets: a record, its removal, or nothing.
+#[derive(Default)]
+#[expect(clippy::option_option, reason = "nothing there, or a tombstone, or a record")]
+struct Found {
+    position: Option<Option<Vec<u8>>>,
+    snapshot: Option<Option<Vec<u8>>>,
+}
+
 /// Where the position of a pipeline is recorded: a compacted topic of one partition that pipelines share, by the pipeline's name.
 #[derive(Debug, Clone)]
 pub struct StateTopic {
@@ -51,7 +68,22 @@ impl StateTopic {
             .await
     }
 
-    /// Removes what was written before, so that it outdates nothing.
+    /// Writes how far the snapshots are, in the same way.
+    ///
+    /// # Errors
+    /// Kafka did not take it.
+    pub async fn write_snapshot(&self, producer: &Arc<Producer>, value: &[u8]) -> Result<(), KafkaError> {
+        producer
+            .deliver(&self.topic, self.snapshot_key().as_bytes(), Some(value))
+            .await
+    }
+
+    /// No name of a pipeline has a colon.
+    fn snapshot_key(&self) -> String {
+        format!("{}:snapshot", self.pipeline)
+    }
+
+    /// Removes the position that was written before, so that it outdates nothing.
     ///
     /// # Errors
     /// Kafka did not take the tombstone.
@@ -59,14 +91,14 @@ impl StateTopic {
         producer.deliver(&self.topic, self.pipeline.as_bytes(), None).await
     }
 
-    /// The last position that was written, and, under transactions, committed. One that an earlier one outdates does not count.
+    /// What was written last, and, under transactions, committed. A position that an earlier one outdates does not count.
     ///
     /// A plain read may be stale: what was committed a moment ago does not show before transactions of others that are open in
     /// the partition have ended. So a mark is written, and everything up to it is read.
     ///
     /// # Errors
     /// The mark was not taken, or does not show.
-    pub async fn recover(&self, producer: &Arc<Producer>) -> Result<Option<Vec<u8>>, KafkaError> {
+    pub async fn recover(&self, producer: &Arc<Producer>) -> Result<Recovered, KafkaError> {
         let mark = Mark {
             // No name of a pipeline, which is text, has this key.
             key: [&[0xFF], self.pipeline.as_bytes()].concat(),
@@ -81,7 +113,7 @@ impl StateTopic {
         read.map_err(|_| KafkaError::Stopping)?
     }
 
-    fn read_up_to(&self, mark: &Mark, settings: &KafkaSettings) -> Result<Option<Vec<u8>>, KafkaError> {
+    fn read_up_to(&self, mark: &Mark, settings: &KafkaSettings) -> Result<Recovered, KafkaError> {
         // Asked for by librdkafka, and used for nothing: no member, no offset.
         let group = format!("walferry.{}.state", self.pipeline);
         let config = properties::consumer_config(settings, &group)?;
@@ -93,28 +125,26 @@ impl StateTopic {
         loop {
             let from = high.saturating_sub(distance).max(low);
             let found = self.read_from(&consumer, from, mark)?;
-            if found.is_some() || from <= low {
-                return Ok(found.flatten());
+            if (found.position.is_some() && found.snapshot.is_some()) || from <= low {
+                return Ok(Recovered {
+                    position: found.position.flatten(),
+                    snapshot: found.snapshot.flatten(),
+                });
             }
             distance = distance.saturating_mul(FURTHER);
         }
     }
 
-    /// What stands last under the pipeline's key, from this offset up to the mark: a position, or that it was removed.
-    #[expect(clippy::option_option, reason = "nothing there, or a tombstone, or a position")]
-    fn read_from(
-        &self,
-        consumer: &BaseConsumer<AdminContext>,
-        from: i64,
-        mark: &Mark,
-    ) -> Result<Option<Option<Vec<u8>>>, KafkaError> {
+    /// What stands last under the pipeline's keys, from this offset up to the mark.
+    fn read_from(&self, consumer: &BaseConsumer<AdminContext>, from: i64, mark: &Mark) -> Result<Found, KafkaError> {
         let failed = |error: rdkafka::error::KafkaError| self.unreadable(&error);
         let mut assignment = TopicPartitionList::new();
         assignment
             .add_partition_offset(&self.topic, 0, Offset::Offset(from))
             .map_err(failed)?;
         consumer.assign(&assignment).map_err(failed)?;
-        let mut found: Option<Option<Vec<u8>>> = None;
+        let snapshot_key = self.snapshot_key();
+        let mut found = Found::default();
         let mut heard = Instant::now();
         let mut last = None;
         while heard.elapsed() < SILENCE {
@@ -126,13 +156,16 @@ impl StateTopic {
                     heard = Instant::now();
                     match message.key() {
                         Some(key) if key == self.pipeline.as_bytes() => {
-                            let (late, early) = (message.payload(), found.as_ref().and_then(Option::as_ref));
+                            let (late, early) = (message.payload(), found.position.as_ref().and_then(Option::as_ref));
                             if !late
                                 .zip(early)
                                 .is_some_and(|(late, early)| (self.outdated)(late, early))
                             {
-                                found = Some(late.map(<[u8]>::to_vec));
+                                found.position = Some(late.map(<[u8]>::to_vec));
                             }
+                        }
+                        Some(key) if key == snapshot_key.as_bytes() => {
+                            found.snapshot = Some(message.payload().map(<[u8]>::to_vec));
                         }
                         Some(key) if key == mark.key && message.payload() == Some(mark.value.as_bytes()) => {
                             return Ok(found);

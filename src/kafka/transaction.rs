@@ -123,6 +123,11 @@ impl Producer {
         Ok(())
     }
 
+    /// Whether its records are in transactions.
+    pub fn is_transactional(&self) -> bool {
+        self.transactions.is_some()
+    }
+
     /// Whether records were sent since the last commit.
     pub fn is_in_transaction(&self) -> bool {
         self.transactions

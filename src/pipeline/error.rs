@@ -11,6 +11,7 @@ use crate::recovery::{RecordError, TimelineHistoryError, Vanished};
 use crate::relation::RelationError;
 use crate::replication::{ConnectError, ReplicationError, ServerError};
 use crate::schema_registry::RegistryError;
+use crate::snapshot;
 
 use super::refusal::Refusal;
 use super::rules::RuleError;
@@ -98,6 +99,17 @@ pub enum PipelineError {
         /// What is wrong with it.
         #[source]
         source: RecordError,
+    },
+    /// What is recorded of the pipeline's snapshots cannot be understood.
+    #[error("what topic {topic} has of the snapshots of {pipeline:?} cannot be understood")]
+    Snapshots {
+        /// The topic.
+        topic: String,
+        /// The pipeline.
+        pipeline: String,
+        /// What is wrong with it.
+        #[source]
+        source: snapshot::RecordError,
     },
     /// A table has no schema or no encoder.
     #[error("table {table} cannot be written as Avro")]
@@ -271,6 +283,12 @@ impl PipelineError {
                 RecordError::Version(_) => "Start the walferry that wrote it, or a later one.".into(),
                 RecordError::Malformed(_) => "Was it written by something else? Choose another delivery.state_topic, or correct \
                                               the record: while it stands, nobody can tell whether the slot hides a gap."
+                    .into(),
+            }),
+            PipelineError::Snapshots { source, .. } => Some(match source {
+                snapshot::RecordError::Version(_) => "Start the walferry that wrote it, or a later one.".into(),
+                snapshot::RecordError::Malformed(_) => "Was it written by something else? Choose another delivery.state_topic, or \
+                                                        write a tombstone under that key: the tables are then taken for read."
                     .into(),
             }),
             PipelineError::Topic(_)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::blocked::while_blocked;
 use super::error::PipelineError;
+use super::snapshot::Ledger;
 use crate::failpoint;
 use crate::kafka::{KafkaError, Producer, StateTopic};
 use crate::lsn::Lsn;
@@ -74,6 +75,8 @@ pub(super) struct ExactlyOnce {
     progress: Progress,
     status: Arc<Status>,
     metrics: Metrics,
+    /// How far the snapshots are, whose rows are committed with the changes.
+    snapshots: Option<Ledger>,
     /// Of the Postgres transactions that ended in the open Kafka transaction.
     held: Vec<Hold>,
 }
@@ -92,6 +95,7 @@ impl ExactlyOnce {
             progress,
             status,
             metrics,
+            snapshots: None,
             held: Vec::new(),
         }
     }
@@ -100,7 +104,11 @@ impl ExactlyOnce {
     async fn commit(&mut self, place: Place) -> Result<(), PipelineError> {
         let begun = Instant::now();
         let book = &self.book;
+        let snapshots = self.snapshots.as_ref().and_then(Ledger::take);
         let committed = while_blocked(&book.producer, &self.status, async {
+            if let Some(bytes) = snapshots {
+                book.topic.write_snapshot(&book.producer, &bytes).await?;
+            }
             book.write(place).await?;
             failpoint::reached("committing");
             book.producer.commit().await
@@ -157,6 +165,22 @@ impl Guarantee {
         }
         gathering.changes(changes);
         exactly_once.commit_what_is_due().await
+    }
+
+    /// Between two transactions: so many rows of a snapshot were sent, or its progress is to be recorded.
+    pub(super) async fn beside(&mut self, rows: u64) -> Result<(), PipelineError> {
+        let Guarantee::ExactlyOnce(exactly_once) = self else {
+            return Ok(());
+        };
+        exactly_once.gathering.beside(rows, Instant::now());
+        exactly_once.commit_what_is_due().await
+    }
+
+    /// From now on snapshots are committed with the changes.
+    pub(super) fn with(&mut self, snapshots: &Ledger) {
+        if let Guarantee::ExactlyOnce(exactly_once) = self {
+            exactly_once.snapshots = Some(snapshots.clone());
+        }
     }
 
     /// The transaction has ended.

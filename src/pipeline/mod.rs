@@ -28,6 +28,7 @@ mod session;
 mod settings;
 pub mod shutdown;
 pub mod slot;
+mod snapshot;
 mod source;
 mod sql;
 mod stream;
@@ -100,7 +101,8 @@ async fn supervise(
         state: settings::state(config),
         transactions: exactly_once.then(|| settings::transactions(config, &kafka)),
         accept_gap,
-        snapshot_commands: Mutex::new(commands),
+        snapshot: settings::snapshot(config),
+        commands: Arc::new(Mutex::new(commands)),
     };
     let observer = Arc::new(KafkaObserver::new(metrics.clone(), Arc::clone(status)));
     let refusals = Arc::new(Refusals::default());

@@ -28,7 +28,12 @@ struct PublishedColumn {
 }
 
 impl PublishedTable {
-    /// The names of its columns.
+    /// `schema.table`
+    pub(super) fn full_name(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    /// The names of its columns, in their order.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
     }
@@ -71,16 +76,27 @@ pub(super) async fn tables(
     }
 }
 
+/// Which columns a publication publishes, the view says from Postgres 15 on; before, it is all of them. Generated ones are
+/// published from 18 on alone, though the view of 15 counts them among the others.
+const OF_PUBLICATION: &str = "SELECT c.oid, to_jsonb(p) -> 'attnames' AS listed
+    FROM pg_catalog.pg_publication_tables p
+    JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
+    JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+    WHERE p.pubname = $1::text::name";
+
 /// The tables of a publication, by name: under `publish_via_partition_root` the roots, else the partitions.
 pub(super) async fn of_publication(client: &Client, publication: &str) -> Result<Vec<PublishedTable>, Error> {
-    // Which columns a publication publishes, the view says from Postgres 15 on; before, it is all of them. Generated ones are
-    // published from 18 on alone, though the view of 15 counts them among the others.
-    let relations = "SELECT c.oid, to_jsonb(p) -> 'attnames' AS listed
-        FROM pg_catalog.pg_publication_tables p
-        JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
-        JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-        WHERE p.pubname = $1::text::name";
-    described(client.query(&query(relations), &[&publication]).await?)
+    described(client.query(&query(OF_PUBLICATION), &[&publication]).await?)
+}
+
+/// Those of its tables that are among `relations`.
+pub(super) async fn of_relations(
+    client: &Client,
+    publication: &str,
+    relations: &[u32],
+) -> Result<Vec<PublishedTable>, Error> {
+    let query = query(&format!("{OF_PUBLICATION} AND c.oid = ANY ($2)"));
+    described(client.query(&query, &[&publication, &relations]).await?)
 }
 
 /// The tables that a publication would have that is made for these tables and nothing said beside: their partitions in

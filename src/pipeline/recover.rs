@@ -10,32 +10,49 @@ use super::refusal::Refusal;
 use super::session::Pipeline;
 use super::source;
 use crate::failpoint;
-use crate::kafka::Producer;
+use crate::kafka::{Producer, Recovered};
 use crate::lsn::Lsn;
 use crate::recovery::{self, Found, Identity, Reconciled, StateRecord, Switch};
 use crate::replication::ReplicationClient;
+use crate::snapshot::SnapshotRecord;
 
 /// The history file is not there.
 const UNDEFINED_FILE: &str = "58P01";
 
+/// What is recorded of a pipeline.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// Where its published changes end.
+    pub(super) position: Option<StateRecord>,
+    /// How far its snapshots are.
+    pub(super) snapshot: Option<SnapshotRecord>,
+}
+
 impl Pipeline {
-    /// What is recorded of this pipeline. Under exactly-once any older instance is fenced before, so that it stays true.
-    pub(super) async fn recorded(&self, producer: &Arc<Producer>) -> Result<Option<StateRecord>, PipelineError> {
+    /// What is recorded of this pipeline: its position, and its snapshots. Under exactly-once any older instance is fenced before, so that it stays true.
+    pub(super) async fn recorded(&self, producer: &Arc<Producer>) -> Result<Recorded, PipelineError> {
         failpoint::reached("recovering");
         let read = while_blocked(producer, &self.status, async {
             self.state.ensure(producer).await?;
             producer.fence().await?;
             self.state.recover(producer).await
         });
-        let Some(bytes) = read.await? else {
-            return Ok(None);
-        };
-        let record = StateRecord::parse(&bytes).map_err(|source| PipelineError::State {
-            topic: self.state.topic.clone(),
-            pipeline: self.state.pipeline.clone(),
-            source,
-        })?;
-        Ok(Some(record))
+        let Recovered { position, snapshot } = read.await?;
+        let position = position.map(|bytes| StateRecord::parse(&bytes)).transpose();
+        let snapshot = snapshot.map(|bytes| SnapshotRecord::parse(&bytes)).transpose();
+        let (topic, pipeline) = (|| self.state.topic.clone(), || self.state.pipeline.clone());
+        Ok(Recorded {
+            position: position.map_err(|source| PipelineError::State {
+                topic: topic(),
+                pipeline: pipeline(),
+                source,
+            })?,
+            snapshot: snapshot.map_err(|source| PipelineError::Snapshots {
+                topic: topic(),
+                pipeline: pipeline(),
+                source,
+            })?,
+        })
     }
 
     /// Holds what is recorded, which was read before, against what the server says.

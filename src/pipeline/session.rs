@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use super::error::PipelineError;
 use super::guarantee::{Book, ExactlyOnce, Guarantee};
@@ -15,8 +15,10 @@ use super::monitor;
 use super::prepare::{self, Memory, Wanted};
 use super::publish::{PublishSettings, Publisher};
 use super::published;
+use super::recover::Recorded;
 use super::rules;
 use super::shutdown::Shutdown;
+use super::snapshot::{Beginning, Commands, Shared, SnapshotSettings, Snapshots};
 use super::source;
 use super::sql::Sql;
 use super::stream::{Left, Signals, Stream, alive, now_us};
@@ -30,7 +32,6 @@ use crate::replication::{
     PostgresSettings, ReplicationClient, ReplicationReader, StartReplication, StatusSender, protocol_version,
 };
 use crate::schema_registry::Registry;
-use crate::telemetry::control::SnapshotCommands;
 use crate::telemetry::{Metrics, State, Status};
 
 /// What every session of a pipeline has in common.
@@ -48,9 +49,9 @@ pub(super) struct Pipeline {
     /// Exactly-once: when Kafka transactions are committed.
     pub(super) transactions: Option<Limits>,
     pub(super) accept_gap: Option<Lsn>,
+    pub(super) snapshot: SnapshotSettings,
     /// Taken by the session that streams; what comes in between waits for the next.
-    #[allow(dead_code, reason = "nothing reads tables yet")]
-    pub(super) snapshot_commands: Mutex<SnapshotCommands>,
+    pub(super) commands: Commands,
 }
 
 /// How a session ended that did not fail.
@@ -65,13 +66,14 @@ pub(super) enum Ended {
 struct Streaming {
     reader: ReplicationReader,
     sender: StatusSender,
+    publisher: Publisher,
     progress: Progress,
     guarantee: Guarantee,
     keeper: Option<Keeper>,
     identity: Identity,
-    database: String,
     context: Context,
     broken: watch::Receiver<Option<Failure>>,
+    snapshots: Snapshots,
 }
 
 impl Pipeline {
@@ -102,7 +104,7 @@ impl Pipeline {
 
     async fn start(
         &self,
-        sql: &Sql,
+        sql: &Arc<Sql>,
         producer: &Arc<Producer>,
         memory: &mut Memory,
     ) -> Result<Streaming, PipelineError> {
@@ -146,7 +148,8 @@ impl Pipeline {
             None => {
                 // Nobody can hold a slot that is not there, so what is recorded cannot change behind this.
                 let known = self.recorded(producer).await?;
-                self.reconcile(known.as_ref(), &identity, &client, None).await?;
+                self.reconcile(known.position.as_ref(), &identity, &client, None)
+                    .await?;
                 recorded = Some(known);
                 prepare::missing_slot(&mut replication, &self.wanted).await?
             }
@@ -182,7 +185,7 @@ impl Pipeline {
         let slot = source::slot(&client, &self.wanted.slot).await?;
         let position = slot.and_then(|slot| slot.confirmed_flush_lsn()).unwrap_or(Lsn::ZERO);
         let reconciled = self
-            .reconcile(recorded.as_ref(), &identity, &client, Some(position))
+            .reconcile(recorded.position.as_ref(), &identity, &client, Some(position))
             .await?;
         self.tell(&reconciled);
         let book = Book {
@@ -190,6 +193,22 @@ impl Pipeline {
             topic: self.state.clone(),
             identity: identity.clone(),
         };
+        let Recorded { position, snapshot } = recorded;
+        let beginning = Beginning::find(
+            &self.snapshot,
+            &self.wanted.publication,
+            &identity,
+            snapshot,
+            position.is_some(),
+            &client,
+        )
+        .await?;
+        // Before the first position: a pipeline that has one and no record of its snapshots is taken for one that was there before there
+        // were any.
+        if let Some(news) = beginning.news() {
+            self.state.write_snapshot(producer, &news).await?;
+            producer.commit().await?;
+        }
         if reconciled.news {
             if reconciled.accepted.is_some() {
                 // The new position may be before the old one, of a log that was set back.
@@ -203,7 +222,28 @@ impl Pipeline {
         let mut place = reconciled.place;
         let (broken_sender, broken) = watch::channel(None);
         let told = self.told(told_sender);
-        let (progress, guarantee, keeper) = match self.transactions {
+        let undelivered = broken_sender.clone();
+        let shared = Shared {
+            publication: self.wanted.publication.clone(),
+            sql: Arc::clone(sql),
+            status: Arc::clone(&self.status),
+            producer: Arc::clone(producer),
+            topic: self.state.clone(),
+            publisher: self.publisher(&settings.database, producer, sql),
+            commands: Arc::clone(&self.commands),
+        };
+        let snapshots = Snapshots::begin(
+            self.snapshot.clone(),
+            shared,
+            beginning,
+            place,
+            &client,
+            move |failure| {
+                tell_first(&undelivered, failure.clone());
+            },
+        )
+        .await?;
+        let (progress, mut guarantee, keeper) = match self.transactions {
             Some(limits) => {
                 let progress = Progress::new(start_lsn, self.observer(move |end, _| told(end), broken_sender));
                 let exactly_once = ExactlyOnce::new(
@@ -227,6 +267,7 @@ impl Pipeline {
                 (progress, Guarantee::AtLeastOnce(Resume::new(place)), Some(keeper))
             }
         };
+        guarantee.with(snapshots.ledger());
         self.status.confirmed(start_lsn);
         self.status.set_state(State::Streaming, None);
         tracing::info!(
@@ -244,11 +285,25 @@ impl Pipeline {
             progress,
             guarantee,
             keeper,
+            publisher: self.publisher(&settings.database, producer, sql),
             identity,
-            database: settings.database,
             context,
             broken,
+            snapshots,
         })
+    }
+
+    fn publisher(&self, database: &str, producer: &Arc<Producer>, sql: &Arc<Sql>) -> Publisher {
+        let mut settings = self.publish.clone();
+        database.clone_into(&mut settings.encoder.database);
+        Publisher::new(
+            settings,
+            Arc::clone(producer),
+            Arc::clone(&self.registry),
+            Arc::clone(sql),
+            self.metrics.clone(),
+            Arc::clone(&self.status),
+        )
     }
 
     /// Lets Postgres be told.
@@ -293,24 +348,15 @@ impl Pipeline {
         let Streaming {
             reader,
             sender,
+            publisher,
             progress,
             guarantee,
             keeper,
             identity,
-            database,
             context,
             broken,
+            snapshots,
         } = streaming;
-        let mut settings = self.publish.clone();
-        settings.encoder.database = database;
-        let publisher = Publisher::new(
-            settings,
-            Arc::clone(producer),
-            Arc::clone(&self.registry),
-            Arc::clone(sql),
-            self.metrics.clone(),
-            Arc::clone(&self.status),
-        );
         let (stopping_sender, stopping) = watch::channel(false);
         let mut signals = Signals {
             shutdown: self.shutdown.clone(),
@@ -318,13 +364,14 @@ impl Pipeline {
             broken,
             stopping,
         };
-        let (left, mut guarantee) = {
+        let (left, mut guarantee, snapshots) = {
             let mut stream = Stream::new(
                 reader,
                 &sender,
                 publisher,
                 progress.clone(),
                 guarantee,
+                snapshots,
                 context,
                 self.metrics.clone(),
                 Arc::clone(&self.status),
@@ -334,13 +381,15 @@ impl Pipeline {
                 left = stream.run(&mut signals) => left,
                 never = monitor::watch(sql, &self.wanted.slot, &self.status, &stopping_sender) => match never {},
             };
-            (left, stream.leave())
+            let (guarantee, snapshots) = stream.leave();
+            (left, guarantee, snapshots)
         };
         let begun = Instant::now();
         let settled = self.settle(&left, producer, &mut guarantee).await;
+        let rest = || self.limit(&left).saturating_sub(begun.elapsed()).max(GRACE);
+        snapshots.leave(rest()).await;
         if let Some(keeper) = keeper {
-            let rest = self.limit(&left).saturating_sub(begun.elapsed());
-            keeper.finish(rest.max(GRACE)).await;
+            keeper.finish(rest()).await;
         }
         // The last confirmed LSN goes to Postgres even if the stream failed: what is confirmed need not come again. But a
         // server that shuts down waits for its walsender, which first sends the transaction that it is in to its end: there

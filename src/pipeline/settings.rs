@@ -7,6 +7,7 @@ use super::error::PipelineError;
 use super::prepare::Wanted;
 use super::publish::{OnBadRow, OnTruncate, PublishSettings};
 use super::rules::Rules;
+use super::snapshot::{SnapshotMode, SnapshotSettings};
 use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
@@ -14,6 +15,7 @@ use crate::kafka::{KafkaSettings, StateTopic};
 use crate::recovery::{Limits, StateRecord};
 use crate::replication::{PostgresSettings, RootCert, SslMode};
 use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
+use crate::snapshot::ReaderSettings;
 
 /// While nothing is published, a position is recorded this often at most.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -140,6 +142,27 @@ pub(super) fn transactions(config: &Config, kafka: &KafkaSettings) -> Limits {
         // The rest is for the commit itself.
         longest: kafka.transaction_timeout() / 2,
         idle: config.delivery.commit_interval.max(IDLE_INTERVAL),
+    }
+}
+
+pub(super) fn snapshot(config: &Config) -> SnapshotSettings {
+    let snapshot = &config.snapshot;
+    SnapshotSettings {
+        mode: match snapshot.mode {
+            config::SnapshotMode::Initial => SnapshotMode::Initial,
+            config::SnapshotMode::Never => SnapshotMode::Never,
+            config::SnapshotMode::Only => SnapshotMode::Only,
+        },
+        new_tables: snapshot.new_tables == config::NewTables::Initial && snapshot.mode != config::SnapshotMode::Never,
+        parallelism: usize::try_from(snapshot.parallelism).unwrap_or(1),
+        max_rows_per_second: snapshot.max_rows_per_second,
+        max_retained_wal: snapshot.max_retained_wal,
+        reader: Arc::new(ReaderSettings {
+            postgres: postgres(config),
+            chunk_rows: snapshot.chunk_rows,
+            statement_timeout: snapshot.statement_timeout,
+            lock_timeout: snapshot.lock_timeout,
+        }),
     }
 }
 

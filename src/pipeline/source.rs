@@ -199,6 +199,24 @@ pub(super) async fn is_standby(client: &Client) -> Result<bool, Error> {
         .try_get(0)
 }
 
+/// Whether commits wait for standbys: then one may be in the log, and sent, that other transactions do not see yet.
+pub(super) async fn has_synchronous_standbys(client: &Client) -> Result<bool, Error> {
+    let query = "SELECT current_setting('synchronous_standby_names') <> ''";
+    client.query_one(query, &[]).await?.try_get(0)
+}
+
+/// What is running now: `xmin:xmax:xip`.
+pub(super) async fn snapshot(client: &Client) -> Result<String, Error> {
+    let query = "SELECT pg_catalog.txid_current_snapshot()::text";
+    client.query_one(query, &[]).await?.try_get(0)
+}
+
+/// Commits a transaction that changes nothing. The server writes its log out for it, and what is before it.
+pub(super) async fn write_commit_record(client: &Client) -> Result<(), Error> {
+    let query = "SELECT pg_catalog.txid_current()";
+    client.query_one(query, &[]).await.map(drop)
+}
+
 /// A connection to the server.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Connection {

@@ -10,9 +10,10 @@ use super::error::PipelineError;
 use super::guarantee::Guarantee;
 use super::publish::{Open, Publisher};
 use super::shutdown::Shutdown;
+use super::snapshot::{Completeness, Snapshots};
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
-use crate::pgoutput::{self, Context, Message, unix_us};
+use crate::pgoutput::{self, Context, Datum, Message, OldTuple, unix_us};
 use crate::progress::{Failure, Progress};
 use crate::recovery::Treatment;
 use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
@@ -21,6 +22,9 @@ use crate::telemetry::state::{State, Status};
 
 /// How often an idle stream says that it lives, and brings its metrics up to date.
 const TICK: Duration = Duration::from_secs(1);
+
+/// A snapshot's share of a stream that always has more is a batch of rows in this time.
+const SHARE: Duration = Duration::from_millis(2);
 
 /// Why the stream was left without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,7 @@ pub(super) struct Stream<'a> {
     pub(super) publisher: Publisher,
     pub(super) progress: Progress,
     pub(super) guarantee: Guarantee,
+    pub(super) snapshots: Snapshots,
     pub(super) context: Context,
     pub(super) metrics: Metrics,
     pub(super) status: Arc<Status>,
@@ -54,6 +59,8 @@ pub(super) struct Stream<'a> {
     open: Option<Open>,
     previous_commit: Option<Lsn>,
     received: Lsn,
+    /// When a snapshot last had its turn beside a stream that always has more.
+    shared_at: Instant,
     bytes_counted: u64,
     messages: [u64; MessageType::ALL.len()],
 }
@@ -66,6 +73,7 @@ impl<'a> Stream<'a> {
         publisher: Publisher,
         progress: Progress,
         guarantee: Guarantee,
+        snapshots: Snapshots,
         context: Context,
         metrics: Metrics,
         status: Arc<Status>,
@@ -77,6 +85,7 @@ impl<'a> Stream<'a> {
             publisher,
             progress,
             guarantee,
+            snapshots,
             context,
             metrics,
             status,
@@ -84,6 +93,7 @@ impl<'a> Stream<'a> {
             open: None,
             previous_commit: None,
             received: Lsn::ZERO,
+            shared_at: Instant::now(),
             bytes_counted: 0,
             messages: [0; MessageType::ALL.len()],
         }
@@ -121,7 +131,19 @@ impl<'a> Stream<'a> {
                     }
                     continue;
                 }
-                message = self.reader.next() => message?,
+                message = self.reader.next(), if !self.snapshots.holds() => message?,
+                turn = self.snapshots.next(), if self.open.is_none() && deadline.is_none() => {
+                    let status = Arc::clone(&self.status);
+                    let work = alive(&status, self.snapshots.take(turn, &mut self.guarantee));
+                    if let Some(left) = finish(work, signals, &mut deadline).await? {
+                        return Ok(left);
+                    }
+                    if self.snapshots.is_complete() {
+                        tracing::info!("every table is read, and that is all that snapshot.mode = \"only\" asks for; the slot stays, for a later run to go on");
+                        return Ok(Left::Boundary);
+                    }
+                    continue;
+                }
                 _ = tick.tick() => {
                     self.status.heartbeat();
                     self.count();
@@ -141,8 +163,8 @@ impl<'a> Stream<'a> {
     }
 
     /// Lets go of the connection; what is still to be settled.
-    pub(super) fn leave(self) -> Guarantee {
-        self.guarantee
+    pub(super) fn leave(self) -> (Guarantee, Snapshots) {
+        (self.guarantee, self.snapshots)
     }
 
     fn owes_a_commit(&self) -> bool {
@@ -169,8 +191,14 @@ impl<'a> Stream<'a> {
                 }
                 StreamMessage::End => return Err(PipelineError::StreamEnded),
             }
-            if self.open.is_none() && self.shutdown.is_requested() {
-                break;
+            if self.open.is_none() {
+                if self.shutdown.is_requested() {
+                    break;
+                }
+                self.between_transactions().await?;
+                if self.snapshots.holds() {
+                    break;
+                }
             }
             next = self.reader.try_next()?;
         }
@@ -181,12 +209,23 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
+    /// Under load the stream always has more: snapshots get a share of it.
+    async fn between_transactions(&mut self) -> Result<(), PipelineError> {
+        if self.snapshots.has_turn() && self.shared_at.elapsed() >= SHARE {
+            let turn = self.snapshots.next().await;
+            self.snapshots.take(turn, &mut self.guarantee).await?;
+            self.shared_at = Instant::now();
+        }
+        Ok(())
+    }
+
     fn keepalive(&mut self, wal_end: Lsn, reply_requested: bool) {
         self.seen(MessageType::Keepalive);
         self.received = self.received.max(wal_end);
         self.sender.received(self.received);
         if self.open.is_none() {
             self.guarantee.keepalive(wal_end, &self.progress);
+            self.snapshots.overlap.passed(wal_end);
         }
         if reply_requested {
             self.sender.reply_requested(wal_end);
@@ -304,8 +343,14 @@ impl<'a> Stream<'a> {
     }
 
     async fn seal(&mut self, open: Open, end_lsn: Lsn) -> Result<(), PipelineError> {
+        let xid = open.info.xid;
         open.tickets.commit(end_lsn)?;
-        self.guarantee.sealed(end_lsn, open.hold).await
+        self.guarantee.sealed(end_lsn, open.hold).await?;
+        if xid != 0 {
+            self.snapshots.overlap.delivered(xid);
+        }
+        self.snapshots.overlap.passed(end_lsn);
+        Ok(())
     }
 
     async fn change(&mut self, lsn: Lsn, relation: u32, change: RowChange<'_>) -> Result<(), PipelineError> {
@@ -318,8 +363,19 @@ impl<'a> Stream<'a> {
         if open.is_dropped() {
             return Ok(());
         }
+        let overlap = &mut self.snapshots.overlap;
+        if overlap.is_cut(relation, open.info.xid, open.info.commit_lsn) {
+            return Ok(());
+        }
         self.guarantee.sending();
         self.publisher.change(open, lsn, relation, change).await?;
+        if overlap.is_watched(relation) {
+            match change {
+                RowChange::Truncate => overlap.truncated(relation, open.info.xid),
+                _ => overlap.changed(relation, open.info.xid, completeness(change), self.publisher.keys()),
+            }
+            self.snapshots.moved(relation, change);
+        }
         self.guarantee.changed(open.ordinal).await
     }
 
@@ -368,6 +424,17 @@ impl<'a> Stream<'a> {
             .inc_by(bytes.saturating_sub(self.bytes_counted));
         self.bytes_counted = bytes;
         self.publisher.count();
+    }
+}
+
+/// Whether the change says all of its row. Under REPLICA IDENTITY FULL what was not sent is in the old row.
+fn completeness(change: RowChange<'_>) -> Completeness {
+    match change {
+        RowChange::Update {
+            old: None | Some(OldTuple::Key(_)),
+            new,
+        } if new.iter().any(|datum| datum == Datum::Unchanged) => Completeness::Incomplete,
+        _ => Completeness::Complete,
     }
 }
 

@@ -134,6 +134,14 @@ impl Gathering {
         }
     }
 
+    /// Something that is no change was sent into the Kafka transaction, or is to be: rows of a snapshot, or its progress.
+    pub fn beside(&mut self, records: u64, now: Instant) {
+        self.opened(now);
+        if let Some(transaction) = self.transaction.as_mut() {
+            transaction.changes = transaction.changes.saturating_add(records);
+        }
+    }
+
     /// The open Postgres transaction ends.
     pub fn seal(&mut self, end_lsn: Lsn) {
         let Some(open) = self.open.take().filter(|open| !open.dropped) else {

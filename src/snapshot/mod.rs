@@ -15,12 +15,14 @@
 
 mod copy;
 mod query;
+mod reader;
 mod record;
 mod visibility;
 mod window;
 
 pub use copy::{CopyError, CopyFault, RowFormat, RowReader};
 pub use query::{ChunkQuery, KeyColumn};
+pub use reader::{Assignment, Event, ReadError, Reader, ReaderSettings, Report, Rows, Verdict, shape};
 pub use record::{Cause, KeyRange, Keyless, Reading, RecordError, SnapshotRecord, Waiting};
 pub use visibility::{Delivered, ParseVisibilityError, Visibility};
 pub use window::Window;

@@ -31,6 +31,8 @@ pub struct ChunkQuery<'a> {
     pub after: Option<&'a [String]>,
     /// Rows up to and with this: likewise.
     pub before: Option<&'a [String]>,
+    /// The row of this key.
+    pub only: Option<&'a [String]>,
     /// At most so many.
     pub limit: Option<u64>,
     /// The form of the answer.
@@ -60,6 +62,7 @@ impl ChunkQuery<'_> {
             self.asked.map(given),
             self.after.and_then(|bound| self.compared(">", bound)),
             self.before.and_then(|bound| self.compared("<=", bound)),
+            self.only.and_then(|key| self.compared("=", key)),
         ]
         .into_iter()
         .flatten()
@@ -128,6 +131,7 @@ mod tests {
             asked: None,
             after: None,
             before: None,
+            only: None,
             limit: None,
             format: RowFormat::Text,
             key_as_text: false,

@@ -47,6 +47,8 @@ pub struct Reading {
     pub cause: Cause,
     /// The rows that were asked for, if not all: a condition in SQL.
     pub filter: Option<String>,
+    /// The columns of the key that it is read by, each with its type: keys of others are no places in these. None: it has no key.
+    pub key: Vec<String>,
     /// How many of its rows Kafka has.
     pub rows: u64,
     /// What it is read in.
@@ -66,6 +68,9 @@ pub struct KeyRange {
     /// What is read lies before this or is it: the range's upper bound.
     #[serde(deserialize_with = "key")]
     pub before: Option<Vec<String>>,
+    /// It is the one row of the key `before`.
+    #[serde(default)]
+    pub one: bool,
     /// Whether all of it is read.
     pub done: bool,
 }
@@ -81,18 +86,31 @@ impl fmt::Debug for KeyRange {
             .field("relation", &self.relation)
             .field("has_after", &self.after.is_some())
             .field("has_before", &self.before.is_some())
+            .field("one", &self.one)
             .field("done", &self.done)
             .finish()
     }
 }
 
 impl KeyRange {
+    /// The one row of this key.
+    pub fn one(relation: u32, key: &[String]) -> Self {
+        KeyRange {
+            relation,
+            after: None,
+            before: Some(key.to_vec()),
+            one: true,
+            done: false,
+        }
+    }
+
     /// All of a relation.
     pub fn whole(relation: u32) -> Self {
         KeyRange {
             relation,
             after: None,
             before: None,
+            one: false,
             done: false,
         }
     }
@@ -256,9 +274,20 @@ impl SnapshotRecord {
         true
     }
 
+    /// The tables that wait or are being read.
+    pub fn tables(&self) -> impl Iterator<Item = u32> {
+        let waiting = self.waiting.iter().map(|entry| entry.table);
+        waiting.chain(self.reading.iter().map(|entry| entry.table))
+    }
+
+    /// How far the table is that is being read.
+    pub fn reading(&self, table: u32) -> Option<&Reading> {
+        self.reading.iter().find(|entry| entry.table == table)
+    }
+
     /// The first entry of a table turns from waiting to being read, in these ranges. Not where none waits, or while the table is being
     /// read for an earlier one: then false.
-    pub fn begin(&mut self, table: u32, name: String, ranges: Vec<KeyRange>) -> bool {
+    pub fn begin(&mut self, table: u32, name: String, key: Vec<String>, ranges: Vec<KeyRange>) -> bool {
         let waits = self.waiting.iter().position(|entry| entry.table == table);
         let Some(at) = waits.filter(|_| self.of(table).is_none()) else {
             return false;
@@ -269,9 +298,29 @@ impl SnapshotRecord {
             name,
             cause,
             filter,
+            key,
             rows: 0,
             ranges,
         });
+        true
+    }
+
+    /// The table that is being read is read anew: its key is another one, or it has none. False where it is not being read.
+    pub fn restart(&mut self, table: u32, key: Vec<String>, ranges: Vec<KeyRange>) -> bool {
+        self.keyless.retain(|entry| entry.table != table);
+        let Some(reading) = self.of(table) else {
+            return false;
+        };
+        (reading.key, reading.rows, reading.ranges) = (key, 0, ranges);
+        true
+    }
+
+    /// One row more is to be read, the one of this key. False where the table is not being read.
+    pub fn owe(&mut self, table: u32, relation: u32, key: &[String]) -> bool {
+        let Some(reading) = self.of(table) else {
+            return false;
+        };
+        reading.ranges.push(KeyRange::one(relation, key));
         true
     }
 
@@ -283,7 +332,10 @@ impl SnapshotRecord {
         let Some(range) = reading.ranges.get_mut(range) else {
             return false;
         };
-        range.after = Some(after);
+        if !after.is_empty() {
+            range.after = Some(after);
+        }
+        range.done |= range.one;
         reading.rows = reading.rows.saturating_add(rows);
         true
     }

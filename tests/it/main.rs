@@ -37,6 +37,7 @@ mod servers;
 mod shapes;
 mod slot;
 mod smoke;
+mod snapshots;
 mod soak;
 mod tables;
 mod too_large;

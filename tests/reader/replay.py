@@ -381,11 +381,13 @@ def replay(records, topics, schemas, with_events=False):
                 findings.add("repeats_that_differ", f"{where} {place(event.position)}")
             continue
         events[event.position] = event
+        # A row that a snapshot found stands among changes of other keys that came since.
         before = highest.get((topic, partition))
-        if before is not None and event.position <= before:
-            findings.add("order_in_partition", f"{where}: {place(event.position)} after {place(before)}")
-        else:
-            highest[topic, partition] = event.position
+        if event.op != "r":
+            if before is not None and event.position <= before:
+                findings.add("order_in_partition", f"{where}: {place(event.position)} after {place(before)}")
+            else:
+                highest[topic, partition] = event.position
         if key is not None:
             before = newest_of_key.get((topic, key))
             if before is not None and event.position <= before:
@@ -399,12 +401,13 @@ def replay(records, topics, schemas, with_events=False):
     ordered = sorted(events)
     for position in ordered:
         commit, ordinal = position
-        if commit != previous:
-            previous, expected, transactions = commit, 0, transactions + 1
-        if ordinal != expected:
-            findings.add("gaps", f"{place(position)} where ordinal {expected} was due")
-        expected = ordinal + 1
         event = events[position]
+        if event.op != "r":
+            if commit != previous:
+                previous, expected, transactions = commit, 0, transactions + 1
+            if ordinal != expected:
+                findings.add("gaps", f"{place(position)} where ordinal {expected} was due")
+            expected = ordinal + 1
         if event.op != "m":
             tables[event.topic].apply(event, findings)
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use apache_avro::types::Value;
 
-use crate::envelope::{Op, Position, RowChange, Transaction};
+use crate::envelope::{Op, Position, RowChange, SnapshotKind, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, OldTuple, TupleBuf, TupleTooLarge};
 use crate::relation::{Attribute, Column, PgType, Relation, ReplicaIdentity, TypeKind};
@@ -50,6 +50,7 @@ impl StoredLetter {
     pub fn from_value(value: Value) -> Result<Self, LetterError> {
         let mut fields = Fields::of(value, "DeadLetter")?;
         let op = match fields.text("op")?.as_str() {
+            "r" => Op::Read,
             "c" => Op::Create,
             "u" => Op::Update,
             "d" => Op::Delete,
@@ -150,6 +151,11 @@ impl StoredSubject {
             OldKind::Full => OldTuple::Full(tuple.as_tuple()),
         });
         match (op, old, new.as_ref().map(TupleBuf::as_tuple)) {
+            // A letter does not say which kind of snapshot it was.
+            (Op::Read, _, Some(new)) => Some(RowChange::Read {
+                new,
+                kind: SnapshotKind::Initial,
+            }),
             (Op::Create, _, Some(new)) => Some(RowChange::Insert { new }),
             (Op::Update, old, Some(new)) => Some(RowChange::Update { old, new }),
             (Op::Delete, Some(old), _) => Some(RowChange::Delete { old }),

@@ -169,6 +169,7 @@ impl DeadLetterEncoder {
 fn op(letter: &DeadLetter<'_>) -> Op {
     match letter.subject {
         Subject::Row { change, .. } => match change {
+            RowChange::Read { .. } => Op::Read,
             RowChange::Insert { .. } => Op::Create,
             RowChange::Update { .. } => Op::Update,
             RowChange::Delete { .. } => Op::Delete,
@@ -215,7 +216,7 @@ fn put_headers(letter: &DeadLetter<'_>, out: &mut Batch) -> usize {
 fn tuples(subject: Subject<'_>) -> (Option<OldTuple<'_>>, Option<Tuple<'_>>) {
     match subject {
         Subject::Row { change, .. } => match change {
-            RowChange::Insert { new } => (None, Some(new)),
+            RowChange::Read { new, .. } | RowChange::Insert { new } => (None, Some(new)),
             RowChange::Update { old, new } => (old, Some(new)),
             RowChange::Delete { old } => (Some(old), None),
             RowChange::Truncate => (None, None),

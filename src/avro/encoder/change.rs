@@ -25,6 +25,11 @@ impl TableEncoder {
             position
         };
         match change {
+            RowChange::Read { new, .. } => {
+                self.check_count(new)?;
+                let key = self.put_key(Side::After(new, None), out)?;
+                self.put_record(Op::Read, key, None, Some(Side::After(new, None)), event, take(), out)
+            }
             RowChange::Insert { new } => {
                 self.check_count(new)?;
                 let key = self.put_key(Side::After(new, None), out)?;

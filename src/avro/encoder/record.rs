@@ -71,7 +71,8 @@ impl TableEncoder {
             }
         }
         let mut writer = out.stage.writer(&mut out.bytes);
-        self.source.put(&out.stamp, event.lsn, position.ordinal, &mut writer);
+        self.source
+            .put(&out.stamp, event.lsn, position.ordinal, event.snapshot, &mut writer);
         writer.small(|room| {
             let [transaction, length, code, received @ ..] = room;
             *transaction = 0;

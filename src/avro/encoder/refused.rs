@@ -25,7 +25,7 @@ impl TableEncoder {
     #[cold]
     pub fn key_of(&self, change: RowChange<'_>, scratch: &mut Batch) -> Option<Vec<u8>> {
         let side = match change {
-            RowChange::Insert { new } => Side::After(new, None),
+            RowChange::Read { new, .. } | RowChange::Insert { new } => Side::After(new, None),
             RowChange::Update { old, new } => Side::After(new, old),
             RowChange::Delete { old } => Side::Before(old),
             RowChange::Truncate => return None,

@@ -261,6 +261,45 @@ impl Publisher {
         if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
             return Ok(());
         }
+        let is_published = open.ordinal < open.skip;
+        self.publish(open, lsn, relation, change, |_| is_published)
+            .await
+            .map(drop)
+    }
+
+    /// Publishes a row as a snapshot found it, unless its key is superseded; whether it did. The key comes without its schema's id.
+    pub(super) async fn read(
+        &mut self,
+        open: &mut Open,
+        lsn: Lsn,
+        relation: u32,
+        row: RowChange<'_>,
+        superseded: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool, PipelineError> {
+        self.publish(open, lsn, relation, row, |batch| keys(batch).any(&superseded))
+            .await
+    }
+
+    /// Whether rows of this relation can be read in binary.
+    pub(super) fn reads_binary(&self, relation: u32) -> bool {
+        let table = self.tables.get(&relation);
+        table.is_some_and(|table| table.encoder.check_format(true).is_ok())
+    }
+
+    /// The keys of the change that came last, without their schemas' ids.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        keys(&self.batch)
+    }
+
+    /// Whether it was published, and not left out as `is_left_out` says.
+    async fn publish(
+        &mut self,
+        open: &mut Open,
+        lsn: Lsn,
+        relation: u32,
+        change: RowChange<'_>,
+        is_left_out: impl FnOnce(&Batch) -> bool,
+    ) -> Result<bool, PipelineError> {
         let position = open.position();
         let mut reshaped = false;
         let (encoder, destination, bad) = loop {
@@ -313,8 +352,8 @@ impl Publisher {
         if bad.is_some() {
             open.ordinal += encoder.places(change, &mut self.batch);
         }
-        if position.ordinal < open.skip {
-            return Ok(());
+        if is_left_out(&self.batch) {
+            return Ok(false);
         }
         let why = match bad {
             None => too_large(&self.way.producer, &self.batch, destination).await?,
@@ -324,7 +363,8 @@ impl Publisher {
             if !destination.has_counts() {
                 self.uncounted.push(relation);
             }
-            return send(&self.way.producer, &self.way.status, &self.batch, destination, open).await;
+            send(&self.way.producer, &self.way.status, &self.batch, destination, open).await?;
+            return Ok(true);
         };
         let Some(described) = self.relations.get(relation) else {
             return Err(PipelineError::UnknownRelation { lsn, relation });
@@ -345,7 +385,8 @@ impl Publisher {
         let shown = |column, datum: Datum<'_>| encoder.shown(column, datum);
         self.bad_rows
             .take(refused, shown, open, &self.way, &mut self.batch)
-            .await
+            .await?;
+        Ok(true)
     }
 
     /// Publishes a logical message.
@@ -415,6 +456,13 @@ impl Publisher {
         self.way.metrics.kafka.in_flight_records.set(in_flight.records);
         self.way.metrics.kafka.in_flight_bytes.set(in_flight.bytes);
     }
+}
+
+/// Before a key's Avro there are a zero byte and its schema's id.
+const KEY_HEADER: usize = 5;
+
+fn keys(batch: &Batch) -> impl Iterator<Item = &[u8]> + Clone {
+    batch.records().filter_map(|record| record.key?.get(KEY_HEADER..))
 }
 
 /// More than anything but key, value and header values takes in a record.

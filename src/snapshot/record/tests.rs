@@ -10,12 +10,16 @@ fn key(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
+fn by(columns: &[&str]) -> Vec<String> {
+    key(columns)
+}
+
 fn text(record: &SnapshotRecord) -> String {
     String::from_utf8(record.to_json()).unwrap()
 }
 
 /// A record with something in every field.
-const FULL: &str = r#"{"version":1,"system_identifier":"7","database_oid":5,"known":[10,11],"waiting":[{"table":12,"cause":"asked","filter":"a > 1"}],"reading":[{"table":13,"name":"public.t","cause":"initial","filter":null,"rows":1234,"ranges":[{"relation":14,"after":["a","1"],"before":["b"],"done":false},{"relation":14,"after":null,"before":null,"done":true}]}],"keyless":[{"table":15,"snapshot":"10:20:11,12","lsn":"0/1A2B"}],"paused":true}"#;
+const FULL: &str = r#"{"version":1,"system_identifier":"7","database_oid":5,"known":[10,11],"waiting":[{"table":12,"cause":"asked","filter":"a > 1"}],"reading":[{"table":13,"name":"public.t","cause":"initial","filter":null,"key":["a text","b integer"],"rows":1234,"ranges":[{"relation":14,"after":["a","1"],"before":["b"],"one":false,"done":false},{"relation":14,"after":null,"before":null,"one":false,"done":true}]}],"keyless":[{"table":15,"snapshot":"10:20:11,12","lsn":"0/1A2B"}],"paused":true}"#;
 
 #[test]
 fn a_record_is_an_object_that_an_operator_can_read() {
@@ -31,12 +35,14 @@ fn a_record_is_an_object_that_an_operator_can_read() {
             name: "public.t".into(),
             cause: Cause::Initial,
             filter: None,
+            key: by(&["a text", "b integer"]),
             rows: 1234,
             ranges: vec![
                 KeyRange {
                     relation: 14,
                     after: Some(key(&["a", "1"])),
                     before: Some(key(&["b"])),
+                    one: false,
                     done: false,
                 },
                 KeyRange {
@@ -111,7 +117,12 @@ fn a_table_goes_from_waiting_over_reading_to_known() {
     assert!(record.is_idle());
     assert!(record.ask(10, Cause::Initial, None));
     assert!(!record.is_idle());
-    assert!(record.begin(10, "public.t".into(), vec![KeyRange::whole(10), KeyRange::whole(11)]));
+    assert!(record.begin(
+        10,
+        "public.t".into(),
+        by(&["a text"]),
+        vec![KeyRange::whole(10), KeyRange::whole(11)]
+    ));
     assert!(record.waiting.is_empty());
     assert!(!record.is_idle());
     assert!(record.advance(10, 1, key(&["5"]), 3));
@@ -129,14 +140,14 @@ fn a_table_goes_from_waiting_over_reading_to_known() {
 #[test]
 fn what_is_not_being_read_cannot_go_on() {
     let mut record = record();
-    assert!(!record.begin(10, "public.t".into(), vec![]));
+    assert!(!record.begin(10, "public.t".into(), by(&["a text"]), vec![]));
     record.ask(10, Cause::Initial, None);
     let waiting = record.clone();
     assert!(!record.advance(10, 0, key(&["5"]), 3));
     assert!(!record.finish_range(10, 0));
     assert!(!record.finished(10));
     assert_eq!(record, waiting);
-    record.begin(10, "public.t".into(), vec![KeyRange::whole(10)]);
+    record.begin(10, "public.t".into(), by(&["a text"]), vec![KeyRange::whole(10)]);
     assert!(!record.advance(10, 1, key(&["5"]), 3), "there is no such range");
     assert_eq!(record.reading[0].rows, 0);
 }
@@ -149,7 +160,7 @@ fn the_same_rows_are_not_asked_for_twice() {
     assert!(!record.ask(10, Cause::Asked, None));
     assert!(record.ask(10, Cause::Asked, filter()));
     assert!(!record.ask(10, Cause::Asked, filter()));
-    record.begin(10, "public.t".into(), vec![]);
+    record.begin(10, "public.t".into(), by(&["a text"]), vec![]);
     assert!(!record.ask(10, Cause::Asked, None));
     assert!(!record.ask(10, Cause::Asked, filter()));
     record.finished(10);
@@ -161,10 +172,10 @@ fn a_table_is_read_for_one_entry_at_a_time_and_for_the_first_of_them() {
     let mut record = record();
     record.ask(10, Cause::Initial, None);
     record.ask(10, Cause::Asked, Some("a > 1".into()));
-    assert!(record.begin(10, "public.t".into(), vec![]));
-    assert!(!record.begin(10, "public.t".into(), vec![]));
+    assert!(record.begin(10, "public.t".into(), by(&["a text"]), vec![]));
+    assert!(!record.begin(10, "public.t".into(), by(&["a text"]), vec![]));
     record.finished(10);
-    assert!(record.begin(10, "public.t".into(), vec![]));
+    assert!(record.begin(10, "public.t".into(), by(&["a text"]), vec![]));
     assert_eq!(record.reading[0].filter.as_deref(), Some("a > 1"));
 }
 
@@ -174,7 +185,7 @@ fn a_table_of_which_only_some_rows_were_asked_for_is_not_known_by_it() {
     record.ask(10, Cause::Asked, Some("a > 1".into()));
     record.ask(11, Cause::Asked, None);
     for table in [10, 11] {
-        record.begin(table, "public.t".into(), vec![]);
+        record.begin(table, "public.t".into(), by(&["a text"]), vec![]);
         record.finished(table);
     }
     assert_eq!(record.known, [11]);
@@ -186,7 +197,7 @@ fn a_cancelled_initial_snapshot_is_not_due_again() {
     let mut record = record();
     record.ask(10, Cause::Initial, None);
     record.ask(11, Cause::Initial, None);
-    record.begin(11, "public.t".into(), vec![KeyRange::whole(11)]);
+    record.begin(11, "public.t".into(), by(&["a text"]), vec![KeyRange::whole(11)]);
     record.ask(11, Cause::Asked, Some("a > 1".into()));
     assert!(record.cancel(10));
     assert!(record.cancel(11));
@@ -216,7 +227,7 @@ fn published_tables_of_which_nothing_is_known_are_due() {
     assert_eq!(record.known, [10, 11]);
     record.ask(12, Cause::Asked, None);
     record.ask(13, Cause::Initial, None);
-    record.begin(13, "public.t".into(), vec![]);
+    record.begin(13, "public.t".into(), by(&["a text"]), vec![]);
     assert_eq!(record.due(&[15, 10, 14, 12, 13, 11]), [15, 14]);
 }
 
@@ -267,7 +278,7 @@ fn a_cancelled_read_of_a_table_without_a_key_takes_its_cut_with_it_and_a_finishe
     for is_finished in [false, true] {
         let mut record = record();
         record.ask(10, Cause::Initial, None);
-        record.begin(10, "public.t".into(), vec![KeyRange::whole(10)]);
+        record.begin(10, "public.t".into(), by(&["a text"]), vec![KeyRange::whole(10)]);
         record.cut(cut(10, "10:20:", 100));
         if is_finished {
             record.finished(10);
@@ -327,7 +338,7 @@ proptest! {
                     prop_assert!(!record.due(&[table]).contains(&table));
                 }
                 Step::Begin(table) => {
-                    record.begin(table, "public.t".into(), vec![KeyRange::whole(table)]);
+                    record.begin(table, "public.t".into(), by(&["a text"]), vec![KeyRange::whole(table)]);
                 }
                 Step::Advance(table) => {
                     record.advance(table, 0, key(&["\\\"\t"]), 1);
@@ -362,4 +373,46 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_table_whose_key_is_another_one_is_read_anew() {
+    let mut record = record();
+    assert!(
+        !record.restart(10, by(&["b text"]), vec![KeyRange::whole(10)]),
+        "it is not being read"
+    );
+    record.ask(10, Cause::Initial, None);
+    record.begin(10, "public.t".into(), by(&["a integer"]), vec![KeyRange::whole(10)]);
+    record.advance(10, 0, key(&["5"]), 5);
+    record.cut(Keyless {
+        table: 10,
+        snapshot: Visibility::parse("10:20:").unwrap(),
+        lsn: Lsn::new(1),
+    });
+    assert!(record.restart(10, by(&["b text"]), vec![KeyRange::whole(10)]));
+    let reading = record.reading(10).unwrap();
+    assert_eq!(
+        (reading.rows, reading.ranges.as_slice()),
+        (0, &[KeyRange::whole(10)][..])
+    );
+    assert_eq!(reading.key, by(&["b text"]));
+    assert!(record.keyless.is_empty());
+}
+
+#[test]
+fn a_row_that_is_owed_is_a_range_of_its_own() {
+    let mut record = record();
+    record.ask(10, Cause::Initial, None);
+    record.begin(10, "public.t".into(), by(&["a integer"]), vec![KeyRange::whole(10)]);
+    assert!(!record.owe(11, 11, &key(&["5"])));
+    assert!(record.owe(10, 10, &key(&["5"])));
+    assert!(!record.finish_range(10, 0), "the row is still to be read");
+    let range = &record.reading(10).unwrap().ranges[1];
+    assert!(range.one && !range.done);
+    record.advance(10, 1, key(&["5"]), 1);
+    assert!(
+        record.reading(10).unwrap().ranges[1].done,
+        "a crash right after does not read it twice"
+    );
 }
