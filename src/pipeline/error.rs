@@ -111,6 +111,15 @@ pub enum PipelineError {
         #[source]
         source: snapshot::RecordError,
     },
+    /// A table's rows cannot be read, and nothing else was asked for.
+    #[error("the rows of table {table} cannot be read")]
+    Unreadable {
+        /// `schema.table`
+        table: String,
+        /// Why.
+        #[source]
+        source: snapshot::ReadError,
+    },
     /// A table has no schema or no encoder.
     #[error("table {table} cannot be written as Avro")]
     Compile {
@@ -285,6 +294,7 @@ impl PipelineError {
                                               the record: while it stands, nobody can tell whether the slot hides a gap."
                     .into(),
             }),
+            PipelineError::Unreadable { source, .. } => source.hint().map(Into::into),
             PipelineError::Snapshots { source, .. } => Some(match source {
                 snapshot::RecordError::Version(_) => "Start the walferry that wrote it, or a later one.".into(),
                 snapshot::RecordError::Malformed(_) => "Was it written by something else? Choose another delivery.state_topic, or \

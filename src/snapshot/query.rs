@@ -51,9 +51,11 @@ impl ChunkQuery<'_> {
             true => self.key,
             false => &[],
         };
+        // With the column's own name ORDER BY would not know which of the two is meant.
         let texts = texts
             .iter()
-            .map(|column| format!("{}::text", quote_identifier(&column.name)));
+            .enumerate()
+            .map(|(place, column)| format!("{}::text AS \"walferry key {place}\"", quote_identifier(&column.name)));
         let selected = columns.chain(texts).collect::<Vec<_>>().join(", ");
 
         let given = |sql: &str| format!("({sql}\n)");
@@ -170,7 +172,7 @@ mod tests {
         query.key_as_text = true;
         assert_eq!(
             query.copy(),
-            "COPY (SELECT \"v\", \"id\", \"id\"::text FROM ONLY \"public\".\"t\" \
+            "COPY (SELECT \"v\", \"id\", \"id\"::text AS \"walferry key 0\" FROM ONLY \"public\".\"t\" \
              ORDER BY \"id\" LIMIT 50000) TO STDOUT (FORMAT binary)"
         );
     }
@@ -243,7 +245,7 @@ mod tests {
         query.key_as_text = true;
         assert_eq!(
             query.copy(),
-            "COPY (SELECT \"a\"\"; --\", \"SELECT\", \"a\"\"; --\"::text FROM ONLY \"public\".\"t\" \
+            "COPY (SELECT \"a\"\"; --\", \"SELECT\", \"a\"\"; --\"::text AS \"walferry key 0\" FROM ONLY \"public\".\"t\" \
              WHERE \"a\"\"; --\" > E'\\\\''); DROP TABLE t; --'::text ORDER BY \"a\"\"; --\") TO STDOUT"
         );
     }

@@ -16,7 +16,7 @@ use super::copy::{CopyError, RowFormat, RowReader};
 use super::query::{ChunkQuery, KeyColumn};
 use super::visibility::{ParseVisibilityError, Visibility};
 use crate::lsn::Lsn;
-use crate::replication::{ConnectError, PostgresSettings, SqlClient, connect_sql};
+use crate::replication::{ConnectError, PostgresSettings, ServerError, SqlClient, connect_sql};
 
 /// Rows are handed over when they are as many bytes, or as many.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -186,7 +186,9 @@ impl ReadError {
     pub fn needs_somebody(&self) -> bool {
         match self {
             ReadError::Connect(error) => !error.is_transient(),
-            ReadError::Query(error) => error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE),
+            ReadError::Query(error) => error.as_db_error().is_some_and(|error| {
+                !ServerError::from_sql(error).is_transient() && *error.code() != SqlState::QUERY_CANCELED
+            }),
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::overlap::{Cut, RangeId};
 use super::tables::{self, Plan};
-use super::{IDLE_LOOK, Snapshots, board_cause};
+use super::{IDLE_LOOK, SnapshotMode, Snapshots, board_cause};
 use crate::pipeline::error::{PipelineError, chain};
 use crate::pipeline::source;
 use crate::snapshot::{Assignment, Cause, KeyRange, ReadError, RowFormat};
@@ -241,7 +241,10 @@ impl Snapshots {
     }
 
     /// A range could not be read.
-    pub(super) fn failed(&mut self, range: RangeId, error: &ReadError) {
+    ///
+    /// # Errors
+    /// Nothing else was asked for, and somebody has to do something.
+    pub(super) fn failed(&mut self, range: RangeId, error: ReadError) -> Result<(), PipelineError> {
         let (table, _) = range;
         let is_exclusive = self.holds();
         self.crew.release(range);
@@ -252,7 +255,13 @@ impl Snapshots {
             false => RETRY,
         };
         self.retry.insert(table, Instant::now() + wait);
-        let text = chain(error);
+        if error.needs_somebody() && self.settings.mode == SnapshotMode::Only {
+            return Err(PipelineError::Unreadable {
+                table: name,
+                source: error,
+            });
+        }
+        let text = chain(&error);
         tracing::warn!(table = name, error = text, hint = error.hint(), retry_in = ?wait, "the table cannot be read");
         self.status
             .set_last_error(format!("table {name} cannot be read: {text}"));
@@ -262,6 +271,7 @@ impl Snapshots {
             self.plans.remove(&table);
             self.overlap.set_cut(table, Some(Cut::Everything));
         }
+        Ok(())
     }
 }
 

@@ -243,7 +243,7 @@ impl Snapshots {
                 self.overlap.close(range);
                 self.plans.remove(&table);
             }
-            Report::Failed(error) => self.failed(range, &error),
+            Report::Failed(error) => self.failed(range, error)?,
         }
         Ok(())
     }

@@ -30,6 +30,17 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// Somewhere in what it printed each of these stands.
+    #[track_caller]
+    pub fn says_on_both(&self, words: &[&str]) {
+        let text = format!("{}{}", self.stdout, self.stderr).to_lowercase();
+        for word in words {
+            assert!(text.contains(&word.to_lowercase()), "no {word:?} in:\n{text}");
+        }
+    }
+}
+
 pub struct Walferry {
     child: Child,
     dir: PathBuf,

@@ -1,6 +1,9 @@
 //! Rows that were there before the pipeline was, beside a workload that changes them.
 
+mod asked;
 mod initial;
+mod resume;
+mod rows;
 
 use crate::harness::{Config, Database, Kafka, Reading, Walferry, eventually, read};
 use crate::workload::{TABLES, Workload, create_tables, pipeline, seed, topics};
