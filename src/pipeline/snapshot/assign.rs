@@ -9,7 +9,7 @@ use super::tables::{self, Plan};
 use super::{IDLE_LOOK, SnapshotMode, Snapshots, board_cause};
 use crate::pipeline::error::{PipelineError, chain};
 use crate::pipeline::source;
-use crate::snapshot::{Assignment, Cause, KeyRange, ReadError, RowFormat};
+use crate::snapshot::{Assignment, Cause, KeyRange, ReadError, Reading, RowFormat};
 
 /// After a table could not be read.
 const RETRY: Duration = Duration::from_secs(1);
@@ -118,12 +118,12 @@ impl Snapshots {
     fn next_table(&self, now: Instant) -> Option<u32> {
         let may = |table: &u32| self.retry.get(table).is_none_or(|at| *at <= now);
         let has_key = |table: &u32| self.listed.get(table).is_some_and(|listed| listed.has_key);
-        let begun = self.planned.reading.iter().filter(|reading| {
-            let mut ranges = reading.ranges.iter().enumerate();
-            // One of which all is read, and which was not concluded, is.
-            reading.ranges.iter().all(|range| range.done)
-                || ranges.any(|(number, range)| !range.done && !self.crew.is_on((reading.table, number)))
-        });
+        // One of which all is read, and which was not concluded, is.
+        let begun = self
+            .planned
+            .reading
+            .iter()
+            .filter(|reading| reading.ranges.iter().all(|range| range.done) || self.next_range(reading).is_some());
         let begun = begun.map(|reading| reading.table);
         let waiting = self.planned.waiting.iter().map(|waiting| waiting.table);
         let mut keyless = waiting.clone().filter(|table| may(table) && !has_key(table));
@@ -201,17 +201,29 @@ impl Snapshots {
         }
     }
 
+    /// The table's next range that nobody is at. Rows that are owed come when all else is read, and one after the other: two chunks that have
+    /// the same row would publish it in the order of their answers, and not of their snapshots.
+    fn next_range<'a>(&self, reading: &'a Reading) -> Option<(usize, &'a KeyRange)> {
+        let is_on = |number: usize| self.crew.is_on((reading.table, number));
+        let ranges = || reading.ranges.iter().enumerate().filter(|(_, range)| !range.done);
+        let next = ranges().find(|(number, range)| !range.one && !is_on(*number));
+        next.or_else(|| {
+            let busy = ranges().any(|(number, range)| !range.one || is_on(number));
+            ranges().next().filter(|_| !busy)
+        })
+    }
+
     /// Gives the table's next range out; whether there was one.
     fn assign(&mut self, table: u32) -> bool {
         let (Some(plan), Some(reading)) = (self.plans.get(&table), self.planned.reading(table)) else {
             return false;
         };
-        let mut ranges = reading.ranges.iter().enumerate();
-        let next = ranges.find(|(number, range)| !range.done && !self.crew.is_on((table, *number)));
-        let Some((number, range)) = next else {
-            // All of its partitions are gone, or it never had any.
+        if reading.ranges.iter().all(|range| range.done) {
             self.conclude(table);
             return true;
+        }
+        let Some((number, range)) = self.next_range(reading) else {
+            return false;
         };
         let Some(part) = plan.parts.iter().find(|part| part.oid == range.relation) else {
             return false;
