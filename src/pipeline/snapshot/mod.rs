@@ -406,7 +406,9 @@ impl Snapshots {
     /// What is due by the clock: chunks that may begin, ranges without a reader, what Kafka has and is not recorded.
     async fn look(&mut self) -> Result<(), PipelineError> {
         let now = Instant::now();
-        self.next_look = now + if self.planned.is_idle() { IDLE_LOOK } else { LOOK };
+        // What was sent last may not be confirmed yet, or not recorded, when nothing more is to be read.
+        let is_at_rest = self.planned.is_idle() && self.ledger.is_settled() && !self.ledger.is_dirty();
+        self.next_look = now + if is_at_rest { IDLE_LOOK } else { LOOK };
         let batch = self.confirmed.borrow_and_update().as_u64();
         self.ledger.confirmed(batch);
         if self.overlap.confirmed(self.status.confirmed_flush_lsn()) {
@@ -488,7 +490,9 @@ impl Snapshots {
 
     /// At-least-once: writes what Kafka has.
     async fn record(&mut self, now: Instant) -> Result<(), PipelineError> {
-        if self.producer.is_transactional() || now < self.recorded_at + RECORD {
+        // That everything is read is recorded at once: where nothing else is to be done, the process waits for it.
+        let is_last = self.planned.is_idle() && self.ledger.is_settled();
+        if self.producer.is_transactional() || (now < self.recorded_at + RECORD && !is_last) {
             return Ok(());
         }
         if let Some(bytes) = self.ledger.take() {

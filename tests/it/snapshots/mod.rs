@@ -2,6 +2,7 @@
 
 mod asked;
 mod initial;
+mod only;
 mod resume;
 mod rows;
 
