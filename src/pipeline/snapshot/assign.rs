@@ -63,6 +63,10 @@ impl Snapshots {
             );
             self.drop_table(table);
         }
+        // Tables come and go, and what is recorded does not grow with them.
+        if self.planned.known.iter().any(|table| !self.listed.contains_key(table)) {
+            self.step(move |record| record.forget(&published));
+        }
         Ok(())
     }
 
