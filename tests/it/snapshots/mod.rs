@@ -11,17 +11,18 @@ use crate::workload::{TABLES, Workload, create_tables, pipeline, seed, topics};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
-const LATER: Duration = Duration::from_secs(180);
+/// A chunk waits for the stream more than once, and that for Kafka: beside everything else this takes seconds.
+const LATER: Duration = Duration::from_secs(300);
 
 /// A consumer meets a change of a row before the row itself, where it is read later.
 const BEFORE_ITS_ROW: [&str; 3] = ["updates_of_nothing", "deletes_of_nothing", "unchanged_of_nothing"];
 
-/// A pipeline that reads what is there, in small chunks.
+/// A pipeline that reads what is there, in chunks.
 fn reading(name: &str, database: &Database<'_>, kafka: &Kafka, guarantee: &str) -> Config {
     Config::new(name, database, kafka)
         .set("kafka.partitions", "3")
         .text("snapshot.mode", "initial")
-        .set("snapshot.chunk_rows", "300")
+        .set("snapshot.chunk_rows", "2000")
         .text("delivery.guarantee", guarantee)
         .text("delivery.state_topic", &format!("{name}.state"))
 }

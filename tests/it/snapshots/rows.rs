@@ -18,7 +18,9 @@ async fn long_values_that_updates_leave_alone_arrive_though_the_rows_change_whil
         )
         .await;
     let name = name();
-    let config = reading(&name, &database, &kafka, "exactly-once").set("snapshot.max_rows_per_second", "600");
+    let config = reading(&name, &database, &kafka, "exactly-once")
+        .set("snapshot.chunk_rows", "300")
+        .set("snapshot.max_rows_per_second", "600");
     let stop = Arc::new(AtomicBool::new(false));
     let (client, stopped) = (connect_to(postgres.port, &database.name).await.unwrap(), stop.clone());
     let writer = tokio::spawn(async move {
