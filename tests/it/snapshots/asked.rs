@@ -1,13 +1,14 @@
 //! Tables that are read again while the stream runs, because somebody asks.
 
 use super::{LATER, SOON, all_read, name, reading, rows_read};
-use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, read, read_events};
+use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, heavy, read, read_events};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_back() {
+    let _alone = heavy().await;
     let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
     let database = postgres.database().await;
     database

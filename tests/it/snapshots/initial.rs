@@ -1,10 +1,11 @@
 //! The initial snapshot.
 
 use super::{LATER, SOON, all_read, equal, name, reading, rows_read, tables_with_rows};
-use crate::harness::{Kafka, Postgres, Walferry};
+use crate::harness::{Kafka, Postgres, Walferry, heavy};
 use crate::workload::{TABLES, topics};
 
 async fn rows_under_a_workload(guarantee: &str, version: u32) {
+    let _alone = heavy().await;
     let (postgres, kafka) = (Postgres::shared(version), Kafka::shared());
     let database = postgres.database().await;
     let workload = tables_with_rows(&database, 20_000).await;

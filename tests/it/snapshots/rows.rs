@@ -1,7 +1,7 @@
 //! Which rows are read, and what stands in them.
 
 use super::{BEFORE_ITS_ROW, LATER, SOON, all_read, name, reading, rows_read};
-use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, read, read_records};
+use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, heavy, read, read_records};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_values_that_updates_leave_alone_arrive_though_the_rows_change_while_they_are_read() {
+    let _alone = heavy().await;
     let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
     let database = postgres.database().await;
     database
