@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::source::{self, Settings, Slot, Table};
 use crate::config::glob::TableFilter;
 use crate::lsn::Lsn;
-use crate::quote::quote_identifier;
+use crate::quote::{qualified, quote_identifier};
 use crate::recovery::{Identity, Place};
 use crate::replication::{CreateSlot, ReplicationClient};
 use crate::telemetry::{State, Status};
@@ -168,7 +168,7 @@ async fn create_publication(
     check_identities(&tables)?;
     let list: Vec<String> = tables
         .iter()
-        .map(|table| format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name)))
+        .map(|table| qualified(&table.schema, &table.name))
         .collect();
     let publication = quote_identifier(&wanted.publication);
     client

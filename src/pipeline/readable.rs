@@ -28,7 +28,7 @@ pub(super) async fn check(client: &Client, tables: &[PublishedTable]) -> Result<
         let (whole, schema): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
         let columns: Vec<String> = row.try_get(3)?;
         let policies: bool = row.try_get(4)?;
-        let name = format!("{}.{}", table.schema, table.name);
+        let name = table.full_name();
         let each_column = || {
             table
                 .columns()

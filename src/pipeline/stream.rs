@@ -370,11 +370,14 @@ impl<'a> Stream<'a> {
         self.guarantee.sending();
         self.publisher.change(open, lsn, relation, change).await?;
         if overlap.is_watched(relation) {
+            let (xid, completeness) = (open.info.xid, completeness(change));
             match change {
-                RowChange::Truncate => overlap.truncated(relation, open.info.xid),
-                _ => overlap.changed(relation, open.info.xid, completeness(change), self.publisher.keys()),
+                RowChange::Truncate => overlap.truncated(relation, xid),
+                _ => overlap.changed(relation, xid, completeness, self.publisher.keys()),
             }
-            self.snapshots.moved(relation, change);
+            if completeness == Completeness::Incomplete {
+                self.snapshots.moved(relation, change);
+            }
         }
         self.guarantee.changed(open.ordinal).await
     }

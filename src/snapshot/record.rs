@@ -55,6 +55,13 @@ pub struct Reading {
     pub ranges: Vec<KeyRange>,
 }
 
+impl Reading {
+    /// Whether Kafka has all of its ranges.
+    pub fn is_read(&self) -> bool {
+        self.ranges.iter().all(|range| range.done)
+    }
+}
+
 /// A range of the key, read from its one end to the other. Its `Debug` shows no key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -348,7 +355,7 @@ impl SnapshotRecord {
         if let Some(range) = reading.ranges.get_mut(range) {
             range.done = true;
         }
-        reading.ranges.iter().all(|range| range.done)
+        reading.is_read()
     }
 
     /// All of a table's rows are in Kafka. It is known from now on, unless only some of its rows were asked for. False where it was

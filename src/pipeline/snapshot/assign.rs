@@ -127,7 +127,7 @@ impl Snapshots {
             .planned
             .reading
             .iter()
-            .filter(|reading| reading.ranges.iter().all(|range| range.done) || self.next_range(reading).is_some());
+            .filter(|reading| reading.is_read() || self.next_range(reading).is_some());
         let begun = begun.map(|reading| reading.table);
         let waiting = self.planned.waiting.iter().map(|waiting| waiting.table);
         let mut keyless = waiting.clone().filter(|table| may(table) && !has_key(table));
@@ -222,7 +222,7 @@ impl Snapshots {
         let (Some(plan), Some(reading)) = (self.plans.get(&table), self.planned.reading(table)) else {
             return false;
         };
-        if reading.ranges.iter().all(|range| range.done) {
+        if reading.is_read() {
             self.conclude(table);
             return true;
         }

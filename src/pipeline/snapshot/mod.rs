@@ -37,7 +37,7 @@ use crate::kafka::{Producer, StateTopic};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Datum, OldTuple, Tuple};
 use crate::progress::Progress;
-use crate::snapshot::{Cause, Event, Keyless, ReaderSettings, Report, Rows, SnapshotRecord, Verdict};
+use crate::snapshot::{Cause, Event, Keyless, ReaderSettings, Reading, Report, Rows, SnapshotRecord, Verdict};
 use crate::telemetry::Status;
 use crate::telemetry::control::{SnapshotCommands, SnapshotRequest};
 use crate::telemetry::snapshots::SnapshotCause;
@@ -314,7 +314,7 @@ impl Snapshots {
         self.rows = open.ordinal;
         open.tickets.commit(Lsn::new(self.batches))?;
         failpoint::reached("read");
-        let count = rows.iter().count() as u64;
+        let count = rows.len() as u64;
         let last_key = rows.last_key.clone();
         let relation = self
             .planned
@@ -338,8 +338,8 @@ impl Snapshots {
         guarantee.beside(count).await
     }
 
-    /// The stream published a change of a table that is being read. Where it gives a row another key, and leaves a value out that was not
-    /// read under the old one, the row is read under the new one.
+    /// The stream published a change of a table that is being read, and left a value out. Where it gives the row another key, and the value
+    /// was not read under the old one, the row is read under the new one.
     pub(super) fn moved(&mut self, table: u32, change: RowChange<'_>) {
         let RowChange::Update {
             old: Some(OldTuple::Key(_)),
@@ -351,9 +351,6 @@ impl Snapshots {
         let Some(plan) = self.plans.get(&table).filter(|plan| !plan.is_whole) else {
             return;
         };
-        if !new.iter().any(|datum| datum == Datum::Unchanged) {
-            return;
-        }
         // Which of its partitions has it the stream does not say.
         let parts: Vec<u32> = plan.parts.iter().map(|part| part.oid).collect();
         match key_text(new, &plan.key_places) {
@@ -374,11 +371,7 @@ impl Snapshots {
         self.crew.release(range);
         self.overlap.close(range);
         self.step(move |record| record.finish_range(table, number));
-        let over = self
-            .planned
-            .reading(table)
-            .is_some_and(|reading| reading.ranges.iter().all(|range| range.done));
-        if over {
+        if self.planned.reading(table).is_some_and(Reading::is_read) {
             self.conclude(table);
         }
     }
@@ -411,8 +404,8 @@ impl Snapshots {
         self.next_look = now + if is_at_rest { IDLE_LOOK } else { LOOK };
         let batch = self.confirmed.borrow_and_update().as_u64();
         self.ledger.confirmed(batch);
-        if self.overlap.confirmed(self.status.confirmed_flush_lsn()) {
-            let confirmed = self.status.confirmed_flush_lsn();
+        let confirmed = self.status.confirmed_flush_lsn();
+        if self.overlap.confirmed(confirmed) {
             self.step(move |record| record.passed(confirmed));
         }
         for range in self.overlap.overfull() {
