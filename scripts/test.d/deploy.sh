@@ -1,58 +1,47 @@
 #!/usr/bin/env bash
-# deploy/: the YAML parses, what it mounts and builds exists, ports and names agree, and walferry accepts its TOML.
+# deploy/: what compose.yaml mounts and builds exists, and its ports and names agree; walferry accepts each TOML; the alerts are right by
+# their tests, and each has its runbook; rules and dashboard ask for metrics that there are; the systemd unit is sound and hardened.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
 set_up_python
+set_up_promtool
+command -v systemd-analyze > /dev/null 2>&1 || apt_install systemd "systemd-analyze is missing"
 
 set_up_walferry
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+pass() { passed=$((passed + 1)); }
 
-"$python" - << 'PYTHON'
-import pathlib
-import sys
-
-import yaml
-
-deploy = pathlib.Path("deploy")
-compose = yaml.safe_load((deploy / "compose.yaml").read_text())
-services, volumes = compose["services"], compose["volumes"]
-faults = []
-for name, service in services.items():
-    if "build" in service:
-        context = deploy / service["build"]["context"]
-        if not (context / service["build"].get("dockerfile", "Dockerfile")).is_file():
-            faults.append(f"{name}: no Dockerfile in its build context")
-    elif ":" not in service["image"]:
-        faults.append(f"{name}: the image {service['image']} has no version")
-    for mount in service.get("volumes", []):
-        source = mount.split(":")[0]
-        if source.startswith(".") and not (deploy / source).is_file():
-            faults.append(f"{name}: {source} is mounted, and is not there")
-        elif not source.startswith(".") and source not in volumes:
-            faults.append(f"{name}: the volume {source} is not declared")
-    for port in service.get("ports", []):
-        if not port.startswith("127.0.0.1:"):
-            faults.append(f"{name}: the port {port} is open to the network")
-    for other in service.get("depends_on", {}):
-        if other not in services:
-            faults.append(f"{name}: depends on {other}, which is not there")
-
-scrape = yaml.safe_load((deploy / "prometheus.yml").read_text())["scrape_configs"]
-for target in (t for job in scrape for static in job["static_configs"] for t in static["targets"]):
-    host, port = target.split(":")
-    if host not in services or not any(p.endswith(f":{port}") for p in services[host]["ports"]):
-        faults.append(f"prometheus.yml: nothing listens on {target}")
-
-version = services["walferry"]["image"].split(":")[1]
-if f'version = "{version}"' not in pathlib.Path("Cargo.toml").read_text():
-    faults.append(f"compose.yaml: walferry's version is not {version}")
-chart = yaml.safe_load(pathlib.Path("helm/walferry/Chart.yaml").read_text())
-if chart["appVersion"] != version:
-    faults.append(f"Chart.yaml: appVersion is {chart['appVersion']}, walferry's is {version}")
-if faults:
-    sys.exit("\n".join(faults))
-PYTHON
-
+"$python" scripts/test.d/deploy.py compose
+pass
 WALFERRY__POSTGRES__PASSWORD=walferry "$walferry" config show -c deploy/config/walferry.toml > /dev/null
+pass
 sh -n deploy/image-root
-say "2 passed, 0 failed"
+pass
+
+# --- alerts and dashboard ---------------------------------------------------------------------------------------------
+quiet() { # quiet COMMAND…: its output is shown only if it fails
+    "$@" > "$work/output" 2>&1 || { cat "$work/output" >&2; die "failed: $*"; }
+    pass
+}
+quiet "$promtool" check config deploy/prometheus/prometheus.yml
+quiet "$promtool" test rules deploy/prometheus/rules_test.yaml
+"$python" scripts/test.d/deploy.py alerts
+pass
+# The dashboard's queries as rules, which promtool knows how to judge.
+"$python" scripts/test.d/deploy.py dashboard "$work/dashboard.yaml"
+pass
+quiet "$promtool" check rules "$work/dashboard.yaml"
+
+# --- systemd ----------------------------------------------------------------------------------------------------------
+# The binary is not where the unit has it.
+sed "s|/usr/bin/walferry|$(realpath "$walferry")|" deploy/systemd/walferry@.service > "$work/walferry@.service"
+cp "$work/walferry@.service" "$work/walferry@shop.service"
+quiet systemd-analyze verify --man=no --recursive-errors=no "$work/walferry@shop.service"
+[ ! -s "$work/output" ] || { cat "$work/output" >&2; die "systemd-analyze has something to say of the unit"; }
+# From 0, nothing to fear, to 100.
+quiet systemd-analyze security --offline=yes --threshold=20 "$work/walferry@shop.service"
+
+say "$passed passed, 0 failed"

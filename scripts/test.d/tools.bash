@@ -1,8 +1,8 @@
 # Sourced by the checks beside it: finds or makes the tools that they need, in the cache.
-# Sets `walferry`, `helm` and `python`. Its name does not end in .sh, so that scripts/test does not take it for a check.
+# Sets `walferry`, `helm`, `helm_unittest`, `helm_docs`, `promtool` and `python`. Its name does not end in .sh, so that scripts/test
+# does not take it for a check.
 
 cache=${WALFERRY_CACHE:-$HOME/.cache/walferry}
-helm_version=v3.18.6
 PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -24,21 +24,61 @@ apt_install() { # apt_install PACKAGE WHY
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$1" >&2
 }
 
-# helm comes from its Go module: some minutes of building, once.
-set_up_helm() {
-    helm=$cache/bin/helm-$helm_version
-    [ -x "$helm" ] && return
-    command -v go > /dev/null 2>&1 || apt_install golang-go "helm is built from its Go module, and Go is missing"
-    # From 1.21 on Go fetches the toolchain that a module asks for.
-    local minor build
-    minor=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
-    [ "${minor:-0}" -ge 21 ] || die "this is $(go version); helm $helm_version needs Go 1.24 or later (1.21 fetches that itself)"
-    say "building helm $helm_version (once; some minutes)"
+# go_tool NAME PACKAGE VERSION [OLD=NEW@VERSION]: builds a program of a Go module into the cache, once, and prints where it
+# is. The last is a `replace` of the module's own, which counts only in a main module: so the build has one.
+go_tool() {
+    local program=$cache/bin/$1-$3 minor build
+    if [ ! -x "$program" ]; then
+        command -v go > /dev/null 2>&1 || apt_install golang-go "$1 is built from its Go module, and Go is missing"
+        # From 1.21 on Go fetches the toolchain that a module asks for.
+        minor=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
+        [ "${minor:-0}" -ge 21 ] || die "this is $(go version); $1 $3 needs Go 1.24 or later (1.21 fetches that itself)"
+        say "building $1 $3 (once; some minutes)"
+        mkdir -p "$cache/bin"
+        build=$(mktemp -d "$cache/bin/.$1.XXXXXX")
+        (
+            cd "$build"
+            go mod init tool
+            [ $# -lt 4 ] || go mod edit -replace "$4"
+            go get "$2@$3"
+            go build -ldflags '-s -w' -o program "$2"
+        ) > "$build/log" 2>&1 || { tail -n 20 "$build/log" >&2; rm -rf "$build"; die "$1 could not be built"; }
+        mv "$build/program" "$program"
+        rm -rf "$build"
+    fi
+    printf '%s\n' "$program"
+}
+
+set_up_helm() { helm=$(go_tool helm helm.sh/helm/v3/cmd/helm v3.18.6); }
+
+# Its Helm is 3.19, whose schema errors read like those of 3.18.6.
+set_up_helm_unittest() {
+    helm_unittest=$(go_tool helm-unittest github.com/helm-unittest/helm-unittest/cmd/helm-unittest v1.0.3 \
+        github.com/vmware-labs/yaml-jsonpath=github.com/helm-unittest/yaml-jsonpath@v0.4.0)
+}
+
+set_up_helm_docs() { helm_docs=$(go_tool helm-docs github.com/norwoodj/helm-docs/cmd/helm-docs v1.14.2); }
+
+# promtool is taken out of Debian's package: installing that would start a Prometheus.
+set_up_promtool() {
+    promtool=$cache/bin/promtool
+    [ -x "$promtool" ] && return
+    if command -v promtool > /dev/null 2>&1; then
+        promtool=$(command -v promtool)
+        return
+    fi
+    command -v apt-get > /dev/null 2>&1 || die "promtool is missing; install it (Debian: prometheus)"
+    say "fetching promtool"
+    local work
+    work=$(mktemp -d)
     mkdir -p "$cache/bin"
-    build=$(mktemp -d "$cache/bin/.helm.XXXXXX")
-    GOBIN=$build go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" >&2 || { rm -rf "$build"; die "helm could not be built"; }
-    mv "$build/helm" "$helm"
-    rm -rf "$build"
+    # Whoever fetches as root needs no sandbox user for a folder of root's.
+    if ! (cd "$work" && { [ "$(id -u)" != 0 ] || apt-get update -q >&2; } && apt-get -o APT::Sandbox::User=root download -q prometheus >&2 &&
+        dpkg-deb -x prometheus_*.deb root && mv root/usr/bin/promtool "$promtool"); then
+        rm -rf "$work"
+        die "promtool could not be had from Debian's package prometheus"
+    fi
+    rm -rf "$work"
 }
 
 # A virtual environment with what requirements.txt beside this file names.
