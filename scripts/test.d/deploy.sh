@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deploy/: what compose.yaml mounts and builds exists, and its ports and names agree; walferry accepts each TOML; the alerts are right by
-# their tests, and each has its runbook; rules and dashboard ask for metrics that there are; the systemd unit is sound and hardened.
+# their tests, and each has its runbook; rules and dashboard ask for metrics that there are; the systemd unit is sound and hardened;
+# the Kubernetes manifests are valid.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
@@ -43,5 +44,14 @@ quiet systemd-analyze verify --man=no --recursive-errors=no "$work/walferry@shop
 [ ! -s "$work/output" ] || { cat "$work/output" >&2; die "systemd-analyze has something to say of the unit"; }
 # From 0, nothing to fear, to 100.
 quiet systemd-analyze security --offline=yes --threshold=20 "$work/walferry@shop.service"
+
+# --- Kubernetes -------------------------------------------------------------------------------------------------------
+"$python" scripts/test.d/deploy.py kubernetes "$work/kubernetes.yaml"
+quiet "$python" scripts/test.d/manifests.py validate "$work/kubernetes.yaml"
+mkdir "$work/kubernetes"
+"$python" scripts/test.d/manifests.py configurations "$work/kubernetes.yaml" "$work/kubernetes"
+mapfile -t environment < "$work/kubernetes/walferry.env"
+env "${environment[@]}" "$walferry" config show -c "$work/kubernetes/walferry.toml" > /dev/null
+pass
 
 say "$passed passed, 0 failed"
