@@ -74,6 +74,10 @@ show full
 show secrets
 show pipelines
 
+# What acceptGap hands on.
+"$walferry" run --help | grep -q -- --accept-gap || die "walferry run knows no --accept-gap"
+pass
+
 manifest expect "$work/secrets.yaml" Secret.stringData.postgres-password '"it'\''s \"quoted\" $and\\odd: #1"'
 manifest expect "$work/secrets.yaml" Deployment.spec.template.spec.serviceAccountName default
 passed=$((passed + 2))

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# deploy/: what compose.yaml mounts and builds exists, and its ports and names agree; walferry accepts each TOML; the alerts are right by
-# their tests, and each has its runbook; rules and dashboard ask for metrics that there are; the systemd unit is sound and hardened;
-# the Kubernetes manifests are valid.
+# deploy/: Compose loads compose.yaml, what it mounts and builds exists, and its ports and names agree; walferry accepts each
+# TOML; the alerts are right by their tests, and each has its runbook; rules and dashboard ask for metrics that there are; the
+# systemd unit is sound and hardened; the Kubernetes manifests are valid.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
 set_up_python
 set_up_promtool
+set_up_compose
 command -v systemd-analyze > /dev/null 2>&1 || apt_install systemd "systemd-analyze is missing"
 
 set_up_walferry
@@ -14,7 +15,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0
 pass() { passed=$((passed + 1)); }
+quiet() { # quiet COMMAND…: its output is shown only if it fails
+    "$@" > "$work/output" 2>&1 || { cat "$work/output" >&2; die "failed: $*"; }
+    pass
+}
 
+quiet "$compose" deploy/compose.yaml
 "$python" scripts/test.d/deploy.py compose
 pass
 WALFERRY__POSTGRES__PASSWORD=walferry "$walferry" config show -c deploy/config/walferry.toml > /dev/null
@@ -23,10 +29,6 @@ sh -n deploy/image-root
 pass
 
 # --- alerts and dashboard ---------------------------------------------------------------------------------------------
-quiet() { # quiet COMMAND…: its output is shown only if it fails
-    "$@" > "$work/output" 2>&1 || { cat "$work/output" >&2; die "failed: $*"; }
-    pass
-}
 quiet "$promtool" check config deploy/prometheus/prometheus.yml
 quiet "$promtool" test rules deploy/prometheus/rules_test.yaml
 "$python" scripts/test.d/deploy.py alerts

@@ -1,6 +1,6 @@
 # Sourced by the checks beside it: finds or makes the tools that they need, in the cache.
-# Sets `walferry`, `helm`, `helm_unittest`, `helm_docs`, `promtool` and `python`. Its name does not end in .sh, so that scripts/test
-# does not take it for a check.
+# Sets `walferry`, `helm`, `helm_unittest`, `helm_docs`, `compose`, `promtool` and `python`. Its name does not end in .sh, so that
+# scripts/test does not take it for a check.
 
 cache=${WALFERRY_CACHE:-$HOME/.cache/walferry}
 PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin
@@ -58,6 +58,9 @@ set_up_helm_unittest() {
 }
 
 set_up_helm_docs() { helm_docs=$(go_tool helm-docs github.com/norwoodj/helm-docs/cmd/helm-docs v1.14.2); }
+
+# The loader of Docker Compose itself.
+set_up_compose() { compose=$(go_tool compose-go github.com/compose-spec/compose-go/v2/cmd v2.4.7); }
 
 # promtool is taken out of Debian's package: installing that would start a Prometheus.
 set_up_promtool() {

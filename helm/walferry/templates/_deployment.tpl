@@ -61,7 +61,14 @@ spec:
         - name: walferry
           image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
           imagePullPolicy: {{ .Values.image.pullPolicy }}
-          args: [run, -c, /etc/walferry/walferry.toml]
+          args:
+            - run
+            - -c
+            - /etc/walferry/walferry.toml
+            {{- with .Values.acceptGap }}
+            - --accept-gap
+            - {{ . | quote }}
+            {{- end }}
           env:
             - name: WALFERRY__HTTP__LISTEN
               value: {{ printf (ternary "[%s]:%d" "%s:%d" (contains ":" .Values.http.address)) .Values.http.address (int .Values.http.port) | quote }}
