@@ -73,6 +73,7 @@ show default
 show full
 show secrets
 show pipelines
+show ephemeral
 
 # What acceptGap hands on.
 "$walferry" run --help | grep -q -- --accept-gap || die "walferry run knows no --accept-gap"
@@ -128,6 +129,7 @@ refused() { # refused TEXT ARGUMENTS...: rendering fails, and says TEXT
 }
 refused 'a slot has one reader' --set replicaCount=2
 refused 'pipelines.a.replicaCount is 2' --set pipelines.a.replicaCount=2
+refused 'use spool.mountPath' --set config.replication.spool_dir=/spool
 refused 'serviceMonitor.enabled and podMonitor.enabled are both true' --set serviceMonitor.enabled=true --set podMonitor.enabled=true
 
 say "$passed passed, 0 failed"

@@ -145,10 +145,6 @@ def dashboard(target):
     for variable in document["templating"]["list"]:
         if variable["type"] == "query":
             faults += [f"walferry.json: {variable['name']} asks for {name}, which is not there" for name in unknown(variable["definition"])]
-    shown = set().union(*(asked(query) for query in queries))
-    for name, kind in documented().items():
-        if name not in shown and f"{name}_bucket" not in shown and name not in PROCESS:
-            faults.append(f"walferry.json: {name} ({kind}) is shown nowhere")
     end(faults)
     plain = [re.sub(r"\$__(rate_interval|range)", "5m", query) for query in queries]
     rules = [{"record": f"dashboard:query:{number}", "expr": query} for number, query in enumerate(plain)]

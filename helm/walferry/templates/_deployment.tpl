@@ -72,7 +72,7 @@ spec:
           env:
             - name: WALFERRY__HTTP__LISTEN
               value: {{ printf (ternary "[%s]:%d" "%s:%d" (contains ":" .Values.http.address)) .Values.http.address (int .Values.http.port) | quote }}
-            {{- if ne .Values.spool.type "none" }}
+            {{- if and (ne .Values.spool.type "none") (ne .Values.spool.mountPath "/tmp") }}
             - name: WALFERRY__REPLICATION__SPOOL_DIR
               value: {{ .Values.spool.mountPath | quote }}
             {{- end }}

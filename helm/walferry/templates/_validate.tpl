@@ -61,8 +61,8 @@ with its keys and the cure.
   {{- fail (printf "%sterminationGracePeriodSeconds is %v, config.shutdown_timeout is %s: the pod would be killed while it drains. Make the first longer." $at .Values.terminationGracePeriodSeconds $timeout) -}}
   {{- end -}}
 {{- end -}}
-{{- if and (ne .Values.spool.type "none") (dig "replication" "spool_dir" "" $config) -}}
-{{- fail (printf "%sspool.type and %sconfig.replication.spool_dir are both set: the chart sets the second to spool.mountPath. Keep one of them." $at $at) -}}
+{{- if dig "replication" "spool_dir" "" $config -}}
+{{- fail (printf "%sconfig.replication.spool_dir is set by the chart, for it to be where the volume is: use spool.mountPath." $at) -}}
 {{- end -}}
 {{- if and .Values.spool.existingClaim (ne .Values.spool.type "persistent") -}}
 {{- fail (printf "%sspool.existingClaim is set, and %sspool.type is %s: it is used by persistent alone." $at $at .Values.spool.type) -}}
