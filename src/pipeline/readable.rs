@@ -9,14 +9,10 @@ use super::refusal::Refusal;
 /// of the rows.
 pub(super) async fn check(client: &Client, tables: &[PublishedTable]) -> Result<Option<Refusal>, Error> {
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
-    // A right to the table, or to each column that is published.
+    // To the table itself: a right to each of its columns is none to lock it (`LockTableAclCheck`).
     let query = "SELECT c.oid,
                pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')
-                   AND pg_catalog.has_table_privilege(c.oid, 'SELECT') AS whole,
-               pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE') AS schema,
-               ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
-                     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-                       AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')) AS columns,
+                   AND pg_catalog.has_table_privilege(c.oid, 'SELECT') AS readable,
                pg_catalog.row_security_active(c.oid) AS policies
         FROM pg_catalog.pg_class c WHERE c.oid = ANY($1)";
     let (mut unreadable, mut partly) = (Vec::new(), Vec::new());
@@ -25,16 +21,8 @@ pub(super) async fn check(client: &Client, tables: &[PublishedTable]) -> Result<
         let Some(table) = tables.iter().find(|table| table.oid == oid) else {
             continue;
         };
-        let (whole, schema): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
-        let columns: Vec<String> = row.try_get(3)?;
-        let policies: bool = row.try_get(4)?;
+        let (readable, policies): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
         let name = table.full_name();
-        let each_column = || {
-            table
-                .columns()
-                .all(|column| columns.iter().any(|known| known == column))
-        };
-        let readable = whole || schema && each_column();
         if !readable {
             unreadable.push(name);
         } else if policies {

@@ -153,7 +153,8 @@ impl Refusal {
                     .into()
             }
             Refusal::NotReadable { .. } => {
-                "GRANT USAGE ON SCHEMA … and SELECT ON … to walferry's role; or set snapshot.mode = \"never\": the stream itself \
+                "GRANT USAGE ON SCHEMA … and SELECT ON … to walferry's role (on the table: SELECT on its columns alone does not let it \
+                 be locked); or set snapshot.mode = \"never\": the stream itself \
                  needs no such right."
                     .into()
             }

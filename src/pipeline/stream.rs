@@ -365,7 +365,7 @@ impl<'a> Stream<'a> {
         }
         let overlap = &mut self.snapshots.overlap;
         if overlap.is_cut(relation, open.info.xid, open.info.commit_lsn) {
-            return Ok(());
+            return self.publisher.pass_over(open, lsn, relation, change);
         }
         self.guarantee.sending();
         self.publisher.change(open, lsn, relation, change).await?;

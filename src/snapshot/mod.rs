@@ -15,14 +15,15 @@
 
 mod copy;
 mod query;
+mod range;
 mod reader;
 mod record;
 mod visibility;
 mod window;
 
 pub use copy::{CopyError, CopyFault, RowFormat, RowReader};
-pub use query::{ChunkQuery, KeyColumn};
-pub use reader::{Assignment, Event, ReadError, Reader, ReaderSettings, Report, Rows, Verdict, shape};
+pub use query::{ChunkQuery, KeyColumn, shape};
+pub use reader::{Assignment, Event, ReadError, Reader, ReaderSettings, Report, Rows, Verdict};
 pub use record::{Cause, KeyRange, Keyless, Reading, RecordError, SnapshotRecord, Waiting};
 pub use visibility::{Delivered, ParseVisibilityError, Visibility};
 pub use window::Window;

@@ -1,9 +1,32 @@
-//! The question for one chunk.
+//! The questions for one chunk.
 
 use std::fmt::Write as _;
 
 use super::RowFormat;
 use crate::quote::{quote_identifier, quote_literal};
+
+/// The end of the log, behind everything that is committed.
+pub(super) const LOG_END: &str = "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
+    ELSE pg_catalog.pg_current_wal_insert_lsn() END::text";
+
+/// A query of what a table looks like, as far as reading it goes: name, columns, key, replica identity, what the publication says of
+/// it. Two texts that are equal stand for the same. Both tables are expressions: the one that has the rows, and the published one.
+pub fn shape(relation: &str, table: &str) -> String {
+    format!(
+        "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ',
+                c.oid, c.relnamespace, c.relname, c.relreplident,
+                (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+                    pg_catalog.to_jsonb(a) ->> 'attgenerated'), ',' ORDER BY a.attnum)
+                 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
+                (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', i.indexrelid, i.indkey, i.indisprimary, i.indisreplident,
+                    i.indisvalid), ',' ORDER BY i.indexrelid)
+                 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident)),
+                (SELECT pg_catalog.string_agg(r.xmin::text, ',' ORDER BY r.xmin::text) FROM pg_catalog.pg_publication_rel r
+                 WHERE r.prrelid = c.oid)
+            ), ';' ORDER BY c.oid)
+         FROM pg_catalog.pg_class c WHERE c.oid IN ({relation}, {table}))"
+    )
+}
 
 /// A column of the key that a table is read in the order of.
 #[derive(Debug, Clone, PartialEq, Eq)]

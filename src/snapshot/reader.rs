@@ -3,17 +3,16 @@
 //! It decides nothing: before each chunk it asks whether it may begin, and when it knows what the chunk's snapshot sees, whether
 //! to go on. The answers come from whoever has the stream.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 
-use super::copy::{CopyError, RowFormat, RowReader};
-use super::query::{ChunkQuery, KeyColumn};
+use super::copy::{CopyError, RowFormat};
+use super::query::KeyColumn;
+use super::range::{Outcome, Range};
 use super::visibility::{ParseVisibilityError, Visibility};
 use crate::lsn::Lsn;
 use crate::replication::{ConnectError, PostgresSettings, ServerError, SqlClient, connect_sql};
@@ -21,10 +20,6 @@ use crate::replication::{ConnectError, PostgresSettings, ServerError, SqlClient,
 /// Rows are handed over when they are as many bytes, or as many.
 const BATCH_BYTES: usize = 64 * 1024;
 const BATCH_ROWS: usize = 1_000;
-/// A snapshot is not held for longer than that while the stream is waited for: vacuum waits for it.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// After a snapshot that could not be used.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A range of a table, read by its key, from where it was left to its end; or a whole table that has no key.
 #[derive(Debug, Clone)]
@@ -51,7 +46,7 @@ pub struct Assignment {
     pub before: Option<Vec<String>>,
     /// The row of this key, and no other.
     pub only: Option<Vec<String>>,
-    /// What [`shape()`] said when all of this was found out.
+    /// What [`shape()`](super::shape) said when all of this was found out.
     pub shape: String,
     /// Text or binary.
     pub format: RowFormat,
@@ -126,8 +121,8 @@ pub enum Verdict {
 /// Rows, as the TupleData of pgoutput.
 #[derive(Debug, Default)]
 pub struct Rows {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<usize>,
     /// The key of the last one.
     pub last_key: Vec<String>,
 }
@@ -153,7 +148,7 @@ impl Rows {
         })
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= BATCH_BYTES || self.ends.len() >= BATCH_ROWS
     }
 }
@@ -269,7 +264,7 @@ async fn work(
 }
 
 /// Where an assignment's events go.
-struct Out<'a> {
+pub(super) struct Out<'a> {
     reader: usize,
     table: u32,
     range: usize,
@@ -277,7 +272,7 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    async fn say(&self, report: Report) -> Result<(), ReadError> {
+    pub(super) async fn say(&self, report: Report) -> Result<(), ReadError> {
         let event = Event {
             reader: self.reader,
             table: self.table,
@@ -286,22 +281,6 @@ impl Out<'_> {
         };
         self.events.send(event).await.map_err(|_| ReadError::Over)
     }
-}
-
-enum Outcome {
-    Finished,
-    Changed,
-}
-
-/// How a chunk ended.
-enum Chunk {
-    /// So many rows.
-    Read(u64),
-    /// Its snapshot was of no use: it was too old.
-    TooOld,
-    /// The stream did not get there in time.
-    Late,
-    Changed,
 }
 
 async fn read(
@@ -315,178 +294,5 @@ async fn read(
         None => connect_sql(&settings.postgres).await?,
     };
     let client = &*client.insert(connected);
-    let mut after = assignment.after.clone();
-    let is_one_chunk = assignment.key.is_empty() || assignment.only.is_some();
-    loop {
-        let (begin, begun) = oneshot::channel();
-        let log_end = log_end(client).await?;
-        out.say(Report::Ready { log_end, begin }).await?;
-        begun.await.map_err(|_| ReadError::Over)?;
-        let chunk = chunk(settings, client, assignment, &mut after, out).await?;
-        if !matches!(chunk, Chunk::TooOld) {
-            out.say(Report::Closed).await?;
-        }
-        match chunk {
-            Chunk::Read(rows) if is_one_chunk || rows < settings.chunk_rows => return Ok(Outcome::Finished),
-            Chunk::Read(_) => {}
-            Chunk::TooOld | Chunk::Late => tokio::time::sleep(PAUSE).await,
-            Chunk::Changed => return Ok(Outcome::Changed),
-        }
-    }
-}
-
-/// The end of the log, behind everything that is committed.
-const LOG_END: &str = "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
-    ELSE pg_catalog.pg_current_wal_insert_lsn() END::text";
-
-async fn log_end(client: &SqlClient) -> Result<Lsn, ReadError> {
-    let row = client.query_one(&format!("SELECT {LOG_END}"), &[]).await?;
-    lsn_of(row.try_get(0)?)
-}
-
-/// The position of the next record may lie behind a page's header, and what is written ends before that: no commit record begins in
-/// between (`access/xlog_internal.h`, `SizeOfXLogLongPHD`).
-fn lsn_of(text: Option<&str>) -> Result<Lsn, ReadError> {
-    const PAGE: u64 = 8192;
-    const LONGEST_HEADER: u64 = 40;
-    let lsn: Lsn = text.and_then(|text| text.parse().ok()).ok_or(ReadError::LogEnd)?;
-    let within = lsn.as_u64() % PAGE;
-    Ok(match within <= LONGEST_HEADER {
-        true => Lsn::new(lsn.as_u64().saturating_sub(within)),
-        false => lsn,
-    })
-}
-
-/// A query of what a table looks like, as far as reading it goes: name, columns, key, replica identity, what the publication says of
-/// it. Two texts that are equal stand for the same. Both tables are expressions: the one that has the rows, and the published one.
-pub fn shape(relation: &str, table: &str) -> String {
-    format!(
-        "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ',
-                c.oid, c.relnamespace, c.relname, c.relreplident,
-                (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attisdropped,
-                    pg_catalog.to_jsonb(a) ->> 'attgenerated'), ',' ORDER BY a.attnum)
-                 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
-                (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', i.indexrelid, i.indkey, i.indisprimary, i.indisreplident,
-                    i.indisvalid), ',' ORDER BY i.indexrelid)
-                 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident)),
-                (SELECT pg_catalog.string_agg(r.xmin::text, ',' ORDER BY r.xmin::text) FROM pg_catalog.pg_publication_rel r
-                 WHERE r.prrelid = c.oid)
-            ), ';' ORDER BY c.oid)
-         FROM pg_catalog.pg_class c WHERE c.oid IN ({relation}, {table}))"
-    )
-}
-
-async fn chunk(
-    settings: &ReaderSettings,
-    client: &SqlClient,
-    assignment: &Assignment,
-    after: &mut Option<Vec<String>>,
-    out: &Out<'_>,
-) -> Result<Chunk, ReadError> {
-    // The lock before the snapshot: a table that is rewritten or emptied between the two would look empty to the snapshot, though the
-    // stream does not say so (manual, "Caveats" of MVCC). LOCK does not take the snapshot. A row security policy is an error, and not
-    // rows that are missing.
-    let begin = format!(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off;
-         SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {};
-         LOCK TABLE ONLY {} IN ACCESS SHARE MODE",
-        settings.lock_timeout.as_millis(),
-        settings.statement_timeout.as_millis(),
-        assignment.relation_name
-    );
-    client.batch_execute(&begin).await?;
-    let shape = shape("$1::oid", "$2::oid");
-    let query =
-        format!("SELECT pg_catalog.txid_current_snapshot()::text, {LOG_END}, {shape}, pg_catalog.pg_is_in_recovery()");
-    let row = client
-        .query_one(&query, &[&assignment.relation, &assignment.table])
-        .await?;
-    let mut visibility = Visibility::parse(row.try_get(0)?)?;
-    let lsn = lsn_of(row.try_get(1)?)?;
-    let shape: Option<&str> = row.try_get(2)?;
-    if row.try_get(3)? {
-        visibility = visibility.in_recovery();
-    }
-    if shape != Some(assignment.shape.as_str()) {
-        client.batch_execute("ROLLBACK").await?;
-        return Ok(Chunk::Changed);
-    }
-    let (verdict, given) = oneshot::channel();
-    out.say(Report::Taken {
-        visibility,
-        lsn,
-        verdict,
-    })
-    .await?;
-    let useless = match tokio::time::timeout(PATIENCE, given).await {
-        Err(_) => Some(Chunk::Late),
-        Ok(given) => match given.map_err(|_| ReadError::Over)? {
-            Verdict::Read => None,
-            Verdict::Again => Some(Chunk::TooOld),
-        },
-    };
-    if let Some(useless) = useless {
-        client.batch_execute("ROLLBACK").await?;
-        return Ok(useless);
-    }
-    let rows = copy(settings, client, assignment, after, out).await?;
-    client.batch_execute("COMMIT").await?;
-    Ok(Chunk::Read(rows))
-}
-
-async fn copy(
-    settings: &ReaderSettings,
-    client: &SqlClient,
-    assignment: &Assignment,
-    after: &mut Option<Vec<String>>,
-    out: &Out<'_>,
-) -> Result<u64, ReadError> {
-    let columns = assignment.columns.len();
-    let key = &assignment.key;
-    let placed = key
-        .iter()
-        .map(|key| assignment.columns.iter().position(|name| *name == key.name));
-    // In text the rows have the key's texts already, where it is published.
-    let placed: Option<Vec<usize>> = placed.collect();
-    let places = placed.filter(|_| assignment.format == RowFormat::Text);
-    let query = ChunkQuery {
-        relation: &assignment.relation_name,
-        columns: &assignment.columns,
-        key,
-        row_filter: assignment.row_filter.as_deref(),
-        asked: assignment.asked.as_deref(),
-        after: after.as_deref(),
-        before: assignment.before.as_deref(),
-        only: assignment.only.as_deref(),
-        limit: (!key.is_empty()).then_some(settings.chunk_rows),
-        format: assignment.format,
-        key_as_text: places.is_none() && !key.is_empty(),
-    };
-    let places = places.unwrap_or_else(|| (columns..columns.saturating_add(key.len())).collect());
-    let mut reader = RowReader::new(assignment.format, columns, places);
-    let mut stream = pin!(client.copy_out(&query.copy()).await?);
-    let mut rows = Rows::default();
-    let mut read = 0;
-    let mut last = None;
-    loop {
-        let data = stream.next().await.transpose()?;
-        let ended = data.is_none();
-        if let Some(data) = data
-            && reader.read(&data, &mut rows.bytes)?
-        {
-            read += 1;
-            rows.ends.push(rows.bytes.len());
-            last = Some(data);
-        }
-        if (rows.is_full() || ended)
-            && let Some(data) = last.take()
-        {
-            rows.last_key = reader.key_of(&data)?;
-            *after = Some(rows.last_key.clone()).filter(|key| !key.is_empty());
-            out.say(Report::Rows(std::mem::take(&mut rows))).await?;
-        }
-        if ended {
-            return Ok(read);
-        }
-    }
+    Range::new(settings, client, assignment, out).read().await
 }

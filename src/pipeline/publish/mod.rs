@@ -267,6 +267,32 @@ impl Publisher {
             .map(drop)
     }
 
+    /// A change that is in the topic by another way. It takes its places: the changes after it have the positions that they would have had,
+    /// and have them again where a restart publishes it after all.
+    pub(super) fn pass_over(
+        &mut self,
+        open: &mut Open,
+        lsn: Lsn,
+        relation: u32,
+        change: RowChange<'_>,
+    ) -> Result<(), PipelineError> {
+        if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
+            return Ok(());
+        }
+        let Some(table) = self.tables.get(&relation) else {
+            return Err(self.unknown(lsn, relation));
+        };
+        open.ordinal += table.encoder.places(change, &mut self.batch);
+        Ok(())
+    }
+
+    fn unknown(&self, lsn: Lsn, relation: u32) -> PipelineError {
+        match self.sweep.has_forgotten() {
+            true => PipelineError::Forgotten { lsn, relation },
+            false => PipelineError::UnknownRelation { lsn, relation },
+        }
+    }
+
     /// Publishes a row as a snapshot found it, unless its key is superseded; whether it did. The key comes without its schema's id.
     pub(super) async fn read(
         &mut self,
@@ -304,10 +330,7 @@ impl Publisher {
         let mut reshaped = false;
         let (encoder, destination, bad) = loop {
             let Some(table) = self.tables.get_mut(&relation) else {
-                return Err(match self.sweep.has_forgotten() {
-                    true => PipelineError::Forgotten { lsn, relation },
-                    false => PipelineError::UnknownRelation { lsn, relation },
-                });
+                return Err(self.unknown(lsn, relation));
             };
             let Table {
                 encoder,

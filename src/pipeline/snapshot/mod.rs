@@ -176,6 +176,11 @@ impl Snapshots {
 
     /// Does it. Between two transactions of the stream.
     pub(super) async fn take(&mut self, turn: Turn, guarantee: &mut Guarantee) -> Result<(), PipelineError> {
+        // Rows leave nothing to be looked at; a reader that is free, or wants to begin, does, and so does whatever was asked for.
+        let calls = match &turn {
+            Turn::Event(event) => !matches!(event.report, Report::Rows(_) | Report::Taken { .. } | Report::Closed),
+            Turn::Command(_) | Turn::Look => true,
+        };
         match turn {
             Turn::Event(event) => self.event(event, guarantee).await?,
             Turn::Command(SnapshotRequest { command, reply }) => {
@@ -185,7 +190,7 @@ impl Snapshots {
             }
             Turn::Look => {}
         }
-        if self.next_look <= Instant::now() || !self.ready.is_empty() || self.crew.has_idle() {
+        if calls || self.next_look <= Instant::now() {
             self.look().await?;
         }
         if self.ledger.is_dirty() {
@@ -266,7 +271,11 @@ impl Snapshots {
         let (lsn, fates) = match (self.crew.exclusive(), self.overlap.fates(range)) {
             (Some((_, lsn)), _) => (lsn, Fates::UNDISTURBED),
             (None, Some(found)) => found,
-            (None, None) => return Ok(()),
+            (None, None) => {
+                // Nobody knows what supersedes them: the range is read again from where it was.
+                self.crew.stop(range);
+                return Ok(());
+            }
         };
         let key = self
             .plans

@@ -92,16 +92,26 @@ impl Postgres {
         standby
     }
 
-    /// A primary and its standby, which is to have copies of the primary's slots; both are started.
-    pub async fn pair(version: u32, primary: &[(&str, &str)], standby: &[(&str, &str)]) -> (Self, Self) {
+    /// A primary and its standby, both started.
+    pub async fn with_standby(version: u32, primary: &[(&str, &str)], standby: &[(&str, &str)]) -> (Self, Self) {
         let primary = Self::private(version, primary);
         let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
         primary.connect("postgres").await.query(slot, &[]).await.unwrap();
         primary.stop(Stop::Fast);
-        let standby = Self::standby_of(&primary, &[&[("sync_replication_slots", "on")], standby].concat());
+        let standby = Self::standby_of(&primary, standby);
         primary.start();
         standby.start();
         (primary, standby)
+    }
+
+    /// The same, where the standby is to have copies of the primary's slots.
+    pub async fn pair(version: u32, primary: &[(&str, &str)], standby: &[(&str, &str)]) -> (Self, Self) {
+        Self::with_standby(
+            version,
+            primary,
+            &[&[("sync_replication_slots", "on")], standby].concat(),
+        )
+        .await
     }
 
     /// Waits until this standby has a copy of the primary's slot that would outlive a promotion.
@@ -213,6 +223,18 @@ impl Postgres {
             .await
             .unwrap();
         let client = self.connect(&name).await;
+        Database {
+            postgres: self,
+            name,
+            client,
+        }
+    }
+
+    /// This server's copy of another one's database, once it is there.
+    pub async fn copy_of(&self, other: &Database<'_>) -> Database<'_> {
+        let name = other.name.clone();
+        let connect = async || connect_to(self.port, &name).await.ok();
+        let client = eventually("the database's copy", Duration::from_secs(60), connect).await;
         Database {
             postgres: self,
             name,

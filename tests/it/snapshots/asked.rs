@@ -6,21 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_back() {
-    let _alone = heavy().await;
+/// A table of so many rows.
+pub(super) async fn read_again_under_updates(rows: u64) {
     let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
     let database = postgres.database().await;
     database
-        .execute(
-            "CREATE TABLE t (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO t SELECT n, 0 FROM generate_series(1, 20000) n; \
-             CREATE TABLE bare (v int); ALTER TABLE bare REPLICA IDENTITY FULL; INSERT INTO bare VALUES (1)",
-        )
+        .execute(&format!(
+            "CREATE TABLE t (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO t SELECT n, 0 FROM generate_series(1, {rows}) n"
+        ))
         .await;
     let name = name();
     let config = reading(&name, &database, &kafka, "at-least-once")
         .text("snapshot.mode", "never")
-        .set("snapshot.chunk_rows", "1000");
+        .set("snapshot.chunk_rows", &(rows / 20).min(10_000).to_string());
     let mut walferry = Walferry::start(&config);
     walferry.ready(SOON).await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -30,10 +28,10 @@ async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_b
         writers.push(tokio::spawn(async move {
             let mut rng = fastrand::Rng::with_seed(seed);
             while !stop.load(Ordering::Relaxed) {
-                let from = rng.u32(1..19_900);
+                let from = rng.u64(1..rows - 100);
                 let sql = format!(
                     "UPDATE t SET n = n + 1 WHERE id BETWEEN {from} AND {}",
-                    from + rng.u32(1..40)
+                    from + rng.u64(1..40)
                 );
                 // Two that meet in another order end in a deadlock, and one of them goes on.
                 let _ = client.batch_execute(&sql).await;
@@ -57,11 +55,28 @@ async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_b
     found.equals(&database, "t", &topic).await;
     let read_rows = rows_read(&found, &topic);
     eprintln!(
-        "{read_rows} of 20000 rows read, {} updates",
+        "{read_rows} of {rows} rows read, {} updates",
         found.topics[&topic].counts["op_u"]
     );
-    assert!((1..=20_000).contains(&read_rows));
+    assert!((1..=rows).contains(&read_rows));
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_back() {
+    let _alone = heavy().await;
+    read_again_under_updates(20_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_without_a_key_and_one_that_is_not_there_are_refused() {
+    let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
+    let database = postgres.database().await;
+    database
+        .execute("CREATE TABLE bare (v int); ALTER TABLE bare REPLICA IDENTITY FULL; INSERT INTO bare VALUES (1)")
+        .await;
+    let config = reading(&name(), &database, &kafka, "at-least-once").text("snapshot.mode", "never");
+    let mut walferry = Walferry::start(&config);
+    walferry.ready(SOON).await;
     let exit = walferry.beside(&["snapshot", "public.bare"]).await;
     assert_eq!(exit.code, Some(1));
     exit.says_on_both(&["public.bare", "no key"]);

@@ -4,11 +4,10 @@ use super::{LATER, SOON, all_read, equal, name, reading, rows_read, tables_with_
 use crate::harness::{Kafka, Postgres, Walferry, heavy};
 use crate::workload::{TABLES, topics};
 
-async fn rows_under_a_workload(guarantee: &str, version: u32) {
-    let _alone = heavy().await;
+pub(super) async fn rows_under_a_workload(guarantee: &str, version: u32, changes: u64) {
     let (postgres, kafka) = (Postgres::shared(version), Kafka::shared());
     let database = postgres.database().await;
-    let workload = tables_with_rows(&database, 20_000).await;
+    let workload = tables_with_rows(&database, changes).await;
     let name = name();
     let config = reading(&name, &database, &kafka, guarantee);
     let mut walferry = Walferry::start(&config);
@@ -44,10 +43,12 @@ async fn rows_under_a_workload(guarantee: &str, version: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_were_there_come_beside_a_workload_that_changes_them() {
-    rows_under_a_workload("at-least-once", 17).await;
+    let _alone = heavy().await;
+    rows_under_a_workload("at-least-once", 17, 20_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_were_there_come_beside_a_workload_under_exactly_once() {
-    rows_under_a_workload("exactly-once", 15).await;
+    let _alone = heavy().await;
+    rows_under_a_workload("exactly-once", 15, 20_000).await;
 }

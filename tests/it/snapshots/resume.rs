@@ -1,6 +1,6 @@
 //! Killed at any moment, a snapshot goes on after the last row that Kafka has.
 
-use super::{BEFORE_ITS_ROW, LATER, SOON, all_read, name, reading, rows_read};
+use super::{BESIDE_ROWS, LATER, SOON, all_read, name, reading, rows_read};
 use crate::harness::{Database, Kafka, Postgres, Walferry, heavy, read};
 use crate::workload::{TABLES, Workload, create_tables, seed, topics};
 use std::collections::BTreeSet;
@@ -77,9 +77,7 @@ async fn killed_ten_times(database: &Database<'_>, kafka: &Kafka, guarantee: &st
     let mut reading = read(&kafka.address, &all).await;
     let exit = walferry.terminate(SOON).await;
     assert_eq!(exit.code, Some(0), "{}", exit.stderr);
-    reading
-        .faults
-        .retain(|kind, _| !BEFORE_ITS_ROW.contains(&kind.as_str()));
+    reading.faults.retain(|kind, _| !BESIDE_ROWS.contains(&kind.as_str()));
     reading
         .faults
         .retain(|kind, _| guarantee == "exactly-once" || kind != "deletes_without_tombstone");

@@ -1,7 +1,7 @@
 //! Which rows are read, and what stands in them.
 
-use super::{BEFORE_ITS_ROW, LATER, SOON, all_read, name, reading, rows_read};
-use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, heavy, read, read_records};
+use super::{BESIDE_ROWS, LATER, SOON, all_read, name, reading, rows_read};
+use crate::harness::{Kafka, Postgres, Walferry, connect_to, eventually, heavy, read, read_events, read_records};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ async fn long_values_that_updates_leave_alone_arrive_though_the_rows_change_whil
     database.confirmed(walferry.slot(), LATER, || walferry.log()).await;
     let topic = format!("{name}.public.t");
     let mut found = read(&kafka.address, std::slice::from_ref(&topic)).await;
-    found.faults.retain(|kind, _| !BEFORE_ITS_ROW.contains(&kind.as_str()));
+    found.faults.retain(|kind, _| !BESIDE_ROWS.contains(&kind.as_str()));
     found.is_faultless();
     found.equals(&database, "t", &topic).await;
     eprintln!(
@@ -128,6 +128,52 @@ async fn a_row_has_the_same_bytes_whether_it_was_there_or_came_later() {
         };
         assert_eq!(bytes("r").len(), 200, "{format}");
         assert_eq!(bytes("r"), bytes("c"), "{format}");
+    }
+}
+
+/// It is in the rows of its table, which has no key, and not published again. What came with it has the position that it would have had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_in_the_rows_of_a_table_without_a_key_keeps_its_place() {
+    let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
+    let database = postgres.database().await;
+    database
+        .execute(
+            "CREATE TABLE bare (v int); ALTER TABLE bare REPLICA IDENTITY FULL; INSERT INTO bare VALUES (1); \
+             CREATE TABLE t (id int PRIMARY KEY)",
+        )
+        .await;
+    for guarantee in ["at-least-once", "exactly-once"] {
+        let name = name();
+        let config = reading(&name, &database, &kafka, guarantee);
+        let exit = Walferry::to_end(&config, "slot create", SOON).await;
+        assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+        database
+            .execute(
+                "BEGIN; INSERT INTO bare VALUES (2); UPDATE bare SET v = 3 WHERE v = 1; TRUNCATE t; INSERT INTO t VALUES (7); \
+                 DELETE FROM bare WHERE v = 2; INSERT INTO t VALUES (8); COMMIT",
+            )
+            .await;
+        let mut walferry = Walferry::start(&config);
+        walferry.ready(SOON).await;
+        all_read(&walferry, LATER).await;
+        database.confirmed(walferry.slot(), LATER, || walferry.log()).await;
+        let topics = [format!("{name}.public.bare"), format!("{name}.public.t")];
+        let found = read_events(&kafka.address, &topics).await;
+        let places = |topic, op| {
+            found
+                .events_of(topic, op)
+                .map(|event| event.ordinal)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(places(&topics[1], "c"), [3, 5], "{guarantee}: {:?}", found.events);
+        for op in ["c", "u", "d"] {
+            assert!(places(&topics[0], op).is_empty(), "{guarantee}: {:?}", found.events);
+        }
+        found.equals(&database, "bare", &topics[0]).await;
+        found.equals(&database, "t", &topics[1]).await;
+        let exit = walferry.terminate(SOON).await;
+        assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+        database.execute("DELETE FROM bare; INSERT INTO bare VALUES (1)").await;
     }
 }
 
