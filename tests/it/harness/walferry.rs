@@ -48,6 +48,12 @@ pub struct Walferry {
     slot: String,
 }
 
+/// The program under test. `WALFERRY_TEST_BINARY` is for long runs, which want it optimised.
+fn binary() -> PathBuf {
+    let built = PathBuf::from(env!("CARGO_BIN_EXE_walferry"));
+    std::env::var_os("WALFERRY_TEST_BINARY").map_or(built, PathBuf::from)
+}
+
 impl Walferry {
     /// `walferry run` with this configuration.
     pub fn start(config: &Config) -> Self {
@@ -80,7 +86,7 @@ impl Walferry {
         let file = dir.join("walferry.toml");
         let listening = config.clone().text("http.listen", &format!("127.0.0.1:{http_port}"));
         std::fs::write(&file, listening.to_toml()).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_walferry"))
+        let child = Command::new(binary())
             .args(command.split_whitespace())
             .arg("-c")
             .arg(&file)
@@ -109,7 +115,7 @@ impl Walferry {
 
     /// A command beside this one, with its configuration; `snapshot --status` for one.
     pub async fn beside(&self, arguments: &[&str]) -> Exit {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_walferry"));
+        let mut command = Command::new(binary());
         command
             .args(arguments)
             .arg("-c")

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A table of so many rows.
-pub(super) async fn read_again_under_updates(rows: u64) {
+pub(super) async fn read_again_under_updates(rows: u64, limit: Duration) {
     let (postgres, kafka) = (Postgres::shared(17), Kafka::shared());
     let database = postgres.database().await;
     database
@@ -41,7 +41,7 @@ pub(super) async fn read_again_under_updates(rows: u64) {
         }));
     }
     let waiting = walferry.beside(&["snapshot", "public.t", "--wait"]);
-    let exit = tokio::time::timeout(LATER, waiting).await.unwrap();
+    let exit = tokio::time::timeout(limit, waiting).await.unwrap();
     assert_eq!(exit.code, Some(0), "{}{}", exit.stdout, exit.stderr);
     stop.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -64,7 +64,7 @@ pub(super) async fn read_again_under_updates(rows: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_is_read_again_under_updates_of_the_same_rows_and_nothing_goes_back() {
     let _alone = heavy().await;
-    read_again_under_updates(20_000).await;
+    read_again_under_updates(20_000, LATER).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
