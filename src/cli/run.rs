@@ -64,6 +64,7 @@ async fn stream(loaded: &Loaded, accept_gap: Option<Lsn>, screen: Option<MultiPr
         &config.replication.slot,
         &config.replication.publication,
     ));
+    status.set_in_flight_limit(config.delivery.max_in_flight);
     let metrics = Metrics::new()?;
     let (control, commands) = control::channel();
     // Lives until the pipeline has ended, so that a drain can be watched.

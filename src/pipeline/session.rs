@@ -321,6 +321,7 @@ impl Pipeline {
         broken: watch::Sender<Option<Failure>>,
     ) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
         let kafka = self.metrics.kafka.clone();
+        let status = Arc::clone(&self.status);
         Box::new(move |event| match event {
             Event::Advanced {
                 confirmed,
@@ -332,6 +333,9 @@ impl Pipeline {
                 for commit_time in commit_times_us {
                     let elapsed = u64::try_from(now.saturating_sub(*commit_time)).unwrap_or_default();
                     kafka.commit_to_delivery(Duration::from_micros(elapsed));
+                }
+                if let Some(last) = commit_times_us.last() {
+                    status.delivered_commit(*last);
                 }
             }
             Event::Broken(failure) => tell_first(&broken, failure.clone()),

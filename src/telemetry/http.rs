@@ -1,29 +1,34 @@
-//! `/`, `/metrics`, `/health/live`, `/health/ready`, `/status` and `/snapshot` over HTTP/1.1.
+//! `/`, `/metrics`, `/health/live`, `/health/ready`, `/status`, `/status/history` and `/snapshot` over HTTP/1.1.
 //!
 //! Everything is read from the [`Status`] and the [`Metrics`]; nothing here can hold the pipeline up. Commands about snapshots
 //! are handed on.
 
+mod page;
 mod snapshot;
+mod status;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State as Shared};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::get;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::control::SnapshotControl;
-use super::metrics::{Metrics, TableCounts};
-use super::snapshots::SnapshotView;
-use super::state::{LastError, Snapshot, State, Status, rfc3339};
+use super::history::{self, History};
+use super::metrics::Metrics;
+use super::state::{Snapshot, State, Status};
 pub use snapshot::COMMAND_TIMEOUT;
 
 /// The pipeline's loop is taken for stuck when it has not turned for this long.
@@ -64,6 +69,7 @@ impl HttpError {
 pub struct HttpServer {
     address: SocketAddr,
     task: JoinHandle<()>,
+    recorder: JoinHandle<()>,
 }
 
 impl HttpServer {
@@ -76,6 +82,7 @@ impl HttpServer {
 impl Drop for HttpServer {
     fn drop(&mut self) {
         self.task.abort();
+        self.recorder.abort();
     }
 }
 
@@ -83,10 +90,12 @@ impl Drop for HttpServer {
 struct Served {
     status: Arc<Status>,
     metrics: Metrics,
+    history: Arc<History>,
     control: SnapshotControl,
 }
 
-/// Listens, and answers from a task of its own. Commands about snapshots go to `control`.
+/// Listens, and answers from a task of its own; another one takes the samples of the history. Commands about snapshots go to
+/// `control`.
 pub async fn serve(
     listen: SocketAddr,
     status: Arc<Status>,
@@ -100,12 +109,19 @@ pub async fn serve(
     let address = listener
         .local_addr()
         .map_err(|source| HttpError::Listen { listen, source })?;
+    let history = Arc::new(History::default());
+    let recorder = tokio::spawn(history::record(
+        Arc::clone(&history),
+        Arc::clone(&status),
+        metrics.clone(),
+    ));
     let router = Router::new()
-        .route("/", get(index))
+        .route("/", get(page::show))
         .route("/metrics", get(scrape))
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
-        .route("/status", get(full))
+        .route("/status", get(status::show))
+        .route("/status/history", get(status::history))
         .route(
             "/snapshot",
             get(snapshot::show)
@@ -115,15 +131,32 @@ pub async fn serve(
         .with_state(Served {
             status,
             metrics,
+            history,
             control,
         })
+        .layer(map_response(guarded))
         .into_make_service_with_connect_info::<snapshot::Ends>();
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "metrics and health are no longer served");
         }
     });
-    Ok(HttpServer { address, task })
+    Ok(HttpServer {
+        address,
+        task,
+        recorder,
+    })
+}
+
+/// A browser takes each answer for what it says it is, keeps none, and runs nothing of it but what the page allows itself.
+async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
+    response
 }
 
 type Answer = (StatusCode, [(HeaderName, &'static str); 1], String);
@@ -140,23 +173,6 @@ fn json(status: StatusCode, value: &impl Serialize) -> Answer {
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
-
-async fn index(Shared(served): Shared<Served>) -> Answer {
-    let snapshot = served.status.snapshot();
-    let body = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>walferry: {name}</title></head><body>\n\
-         <h1>walferry {version}: {name}</h1>\n<p>{state}</p>\n<ul>\n\
-         <li><a href=\"/status\">/status</a>: positions, lag, tables, last error</li>\n\
-         <li><a href=\"/snapshot\">/snapshot</a>: how far the snapshots are</li>\n\
-         <li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>\n\
-         <li><a href=\"/health/live\">/health/live</a>: the loop turns</li>\n\
-         <li><a href=\"/health/ready\">/health/ready</a>: changes flow</li>\n</ul>\n</body></html>\n",
-        name = escape(&snapshot.name),
-        version = super::VERSION,
-        state = escape(&describe(&snapshot)),
-    );
-    answer(StatusCode::OK, "text/html; charset=utf-8", body)
-}
 
 async fn scrape(Shared(served): Shared<Served>) -> Answer {
     match served.metrics.render(&served.status) {
@@ -188,10 +204,6 @@ async fn ready(Shared(served): Shared<Served>) -> Answer {
     answer(status, TEXT, format!("{}\n", describe(&snapshot)))
 }
 
-async fn full(Shared(served): Shared<Served>) -> Answer {
-    json(StatusCode::OK, &Report::new(&served.status, &served.metrics))
-}
-
 fn describe(snapshot: &Snapshot) -> String {
     match &snapshot.reason {
         Some(reason) => format!("{}: {reason}", snapshot.state),
@@ -199,123 +211,14 @@ fn describe(snapshot: &Snapshot) -> String {
     }
 }
 
-/// `/status`, in the order in which people read it.
-#[derive(Debug, Serialize)]
-struct Report {
-    name: String,
-    version: &'static str,
-    revision: &'static str,
-    state: &'static str,
-    reason: Option<String>,
-    since: String,
-    started_at: String,
-    uptime_seconds: u64,
-    postgres: PostgresReport,
-    positions: PositionsReport,
-    lag_bytes: u64,
-    retained_wal_bytes: u64,
-    in_flight: InFlightReport,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    snapshot: Option<SnapshotView>,
-    tables: BTreeMap<String, TableCounts>,
-    last_bad_row: Option<ErrorReport>,
-    last_error: Option<ErrorReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct PostgresReport {
-    server_version: Option<String>,
-    slot: String,
-    publication: String,
-}
-
-#[derive(Debug, Serialize)]
-struct PositionsReport {
-    received_lsn: String,
-    confirmed_flush_lsn: String,
-    wal_end_lsn: String,
-}
-
-#[derive(Debug, Serialize)]
-struct InFlightReport {
-    records: u64,
-    bytes: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ErrorReport {
-    at: String,
-    text: String,
-}
-
-impl From<LastError> for ErrorReport {
-    fn from(error: LastError) -> Self {
-        ErrorReport {
-            at: rfc3339(error.at),
-            text: error.text,
-        }
-    }
-}
-
-impl Report {
-    fn new(status: &Status, metrics: &Metrics) -> Self {
-        let snapshot = status.snapshot();
-        let uptime = SystemTime::now()
-            .duration_since(snapshot.started_at)
-            .unwrap_or_default();
-        Self {
-            name: snapshot.name,
-            version: super::VERSION,
-            revision: super::REVISION,
-            state: snapshot.state.label(),
-            reason: snapshot.reason,
-            since: rfc3339(snapshot.since),
-            started_at: rfc3339(snapshot.started_at),
-            uptime_seconds: uptime.as_secs(),
-            postgres: PostgresReport {
-                server_version: snapshot.server_version,
-                slot: snapshot.slot,
-                publication: snapshot.publication,
-            },
-            positions: PositionsReport {
-                received_lsn: snapshot.received_lsn.to_string(),
-                confirmed_flush_lsn: snapshot.confirmed_flush_lsn.to_string(),
-                wal_end_lsn: snapshot.wal_end.to_string(),
-            },
-            lag_bytes: snapshot.lag_bytes,
-            retained_wal_bytes: snapshot.retained_wal_bytes,
-            in_flight: InFlightReport {
-                records: metrics.kafka.in_flight_records.get(),
-                bytes: metrics.kafka.in_flight_bytes.get(),
-            },
-            snapshot: status.snapshots().view(),
-            tables: metrics.tables.counts(),
-            last_bad_row: snapshot.last_bad_row.map(ErrorReport::from),
-            last_error: snapshot.last_error.map(ErrorReport::from),
-        }
-    }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::lsn::Lsn;
     use crate::telemetry::control::{self, SnapshotCommands};
-    use crate::telemetry::metrics::RecordOp;
-    use crate::telemetry::snapshots::SnapshotCause;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
-    async fn start() -> (HttpServer, Arc<Status>, Metrics) {
+    pub(super) async fn start() -> (HttpServer, Arc<Status>, Metrics) {
         let (server, status, metrics, _) = start_with().await;
         (server, status, metrics)
     }
@@ -347,6 +250,23 @@ mod tests {
         headers: &str,
         body: &str,
     ) -> (u16, String, String) {
+        let (head, body) = exchange(server, method, path, headers, body).await;
+        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let content_type = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-type: "))
+            .unwrap_or_default();
+        (code, content_type.to_owned(), body)
+    }
+
+    /// The head of the answer, with the line break of its last header, and the body.
+    pub(super) async fn exchange(
+        server: &HttpServer,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> (String, String) {
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: walferry\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -356,12 +276,7 @@ mod tests {
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let content_type = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-type: "))
-            .unwrap_or_default();
-        (code, content_type.to_owned(), body.to_owned())
+        (format!("{head}\r\n"), body.to_owned())
     }
 
     #[tokio::test]
@@ -387,94 +302,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_status_shows_positions_tables_and_the_last_error() {
-        let (server, status, metrics) = start().await;
-        status.set_state(State::Streaming, None);
-        status.set_server_version("18.1");
-        status.received(Lsn::new(0x1_0000_0040));
-        status.wal_end(Lsn::new(0x1_0000_0080));
-        status.confirmed(Lsn::new(0x1_0000_0010));
-        status.set_retained_wal_bytes(4096);
-        status.set_last_error("connection reset by peer");
-        metrics.tables.table("public.orders").add(RecordOp::Create, 3, 300);
-        let (code, content_type, body) = fetch(&server, "/status").await;
-        assert_eq!((code, content_type.as_str()), (200, "application/json"));
-        let mut found: Value = serde_json::from_str(&body).unwrap();
-        for field in ["started_at", "since", "uptime_seconds", "revision", "version"] {
-            assert!(found.as_object_mut().unwrap().remove(field).is_some(), "{field}");
-        }
-        assert!(found.pointer_mut("/last_error/at").unwrap().take().is_string());
-        assert_eq!(
-            found,
-            json!({
-                "name": "shop",
-                "state": "streaming",
-                "reason": null,
-                "postgres": { "server_version": "18.1", "slot": "shop_slot", "publication": "shop_pub" },
-                "positions": { "received_lsn": "1/40", "confirmed_flush_lsn": "1/10", "wal_end_lsn": "1/80" },
-                "lag_bytes": 112,
-                "retained_wal_bytes": 4096,
-                "in_flight": { "records": 0, "bytes": 0 },
-                "tables": { "public.orders": { "total": 3, "records": { "c": 3 }, "bytes": 300, "bad_rows": {} } },
-                "last_bad_row": null,
-                "last_error": { "at": null, "text": "connection reset by peer" },
-            })
-        );
-    }
-
-    #[tokio::test]
-    async fn the_status_shows_the_snapshots_once_there_was_one() {
+    async fn metrics_are_served() {
         let (server, status, _) = start().await;
-        let snapshot = async || {
-            let (_, _, body) = fetch(&server, "/status").await;
-            let found: Value = serde_json::from_str(&body).unwrap();
-            found.get("snapshot").cloned()
-        };
-        assert_eq!(snapshot().await, None);
-        status
-            .snapshots()
-            .waiting("public.orders", SnapshotCause::Asked, Some(10));
-        assert_eq!(
-            snapshot().await,
-            Some(json!({
-                "due": false,
-                "paused": null,
-                "tables_ended": 0,
-                "tables_total": 1,
-                "rows": 0,
-                "percent": 0.0,
-                "remaining_seconds": null,
-                "tables": [{
-                    "table": "public.orders",
-                    "cause": "asked",
-                    "state": "waiting",
-                    "rows": 0,
-                    "superseded": 0,
-                    "estimated_rows": 10,
-                    "percent": 0.0,
-                    "rows_per_second": null,
-                    "remaining_seconds": null,
-                    "started_at": null,
-                    "finished_at": null,
-                    "reason": null,
-                }],
-            }))
-        );
-    }
-
-    #[tokio::test]
-    async fn metrics_and_the_front_page_are_served() {
-        let (server, status, _) = start().await;
-        status.set_state(State::Failed, Some("<script>".to_owned()));
+        status.set_state(State::Failed, Some("because".to_owned()));
         let (code, content_type, body) = fetch(&server, "/metrics").await;
         assert_eq!(
             (code, content_type.as_str()),
             (200, "text/plain; version=0.0.4; charset=utf-8")
         );
         assert!(body.contains("walferry_state{state=\"failed\"} 1\n"));
-        let (code, content_type, body) = fetch(&server, "/").await;
-        assert_eq!((code, content_type.as_str()), (200, "text/html; charset=utf-8"));
-        assert!(body.contains("<p>failed: &lt;script&gt;</p>"));
         assert_eq!(fetch(&server, "/nothing").await.0, 404);
     }
 

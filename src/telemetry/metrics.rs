@@ -255,6 +255,15 @@ impl TablesMetrics {
             .collect()
     }
 
+    /// The number of each table's records.
+    pub(super) fn totals(&self) -> Vec<(String, u64)> {
+        let known = self.lock();
+        known
+            .iter()
+            .map(|(name, table)| (name.clone(), table.total()))
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TableMetrics>>> {
         // The map is whole after a panic elsewhere: nothing is done under the lock but a lookup and an insertion.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -298,6 +307,10 @@ impl TableMetrics {
                 .map(|(reason, counter)| (*reason, counter.get()))
                 .collect(),
         }
+    }
+
+    fn total(&self) -> u64 {
+        self.records.iter().map(IntCounter::get).sum()
     }
 
     fn lock_bad_rows(&self) -> MutexGuard<'_, BTreeMap<&'static str, IntCounter>> {
@@ -487,6 +500,11 @@ impl Metrics {
     /// A connection to `peer` was lost and made anew.
     pub fn reconnected(&self, peer: Peer) {
         self.reconnects.with_label_values(&[peer.label()]).inc();
+    }
+
+    /// How often the connection to `peer` was lost and made anew.
+    pub fn reconnects(&self, peer: Peer) -> u64 {
+        self.reconnects.with_label_values(&[peer.label()]).get()
     }
 
     /// All of it in Prometheus's text format, version 0.0.4.

@@ -5,6 +5,9 @@
 
 /// What a running pipeline can be told about its snapshots.
 pub mod control;
+mod errors;
+/// The last quarter of an hour.
+pub mod history;
 /// `/`, `/metrics`, `/health/live`, `/health/ready`, `/status`, `/snapshot`.
 pub mod http;
 /// Structured logs on stderr.
@@ -16,6 +19,8 @@ pub mod snapshots;
 /// What the pipeline is doing, and where it is.
 pub mod state;
 
+pub use errors::RecentError;
+pub use history::History;
 pub use metrics::Metrics;
 pub use snapshots::SnapshotBoard;
 pub use state::{State, Status};

@@ -3,10 +3,11 @@
 //! The pipeline writes, whoever answers HTTP reads. Positions are atomics: they are written for every batch.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::errors::{RecentError, RecentErrors};
 use super::snapshots::SnapshotBoard;
 use crate::lsn::Lsn;
 use crate::row::calendar::civil_of_unix_days;
@@ -70,6 +71,10 @@ pub struct Status {
     confirmed: AtomicU64,
     wal_end: AtomicU64,
     retained: AtomicU64,
+    /// Commit time of the last confirmed transaction with records, in µs since 1970; 0 before the first.
+    last_commit: AtomicI64,
+    /// `delivery.max_in_flight` in bytes; 0 where nobody has said.
+    in_flight_limit: AtomicU64,
     /// Milliseconds from `started` to the last heartbeat.
     heartbeat: AtomicU64,
     changing: Mutex<Changing>,
@@ -82,7 +87,7 @@ struct Changing {
     reason: Option<String>,
     since: SystemTime,
     server_version: Option<String>,
-    last_error: Option<LastError>,
+    errors: RecentErrors,
     last_bad_row: Option<LastError>,
 }
 
@@ -135,6 +140,8 @@ pub struct Snapshot {
     pub retained_wal_bytes: u64,
     /// The last thing that went wrong.
     pub last_error: Option<LastError>,
+    /// The last few, the newest first; what came again and again is there once.
+    pub recent_errors: Vec<RecentError>,
     /// The last row that became a dead letter.
     pub last_bad_row: Option<LastError>,
 }
@@ -153,13 +160,15 @@ impl Status {
             confirmed: AtomicU64::new(0),
             wal_end: AtomicU64::new(0),
             retained: AtomicU64::new(0),
+            last_commit: AtomicI64::new(0),
+            in_flight_limit: AtomicU64::new(0),
             heartbeat: AtomicU64::new(0),
             changing: Mutex::new(Changing {
                 state: State::Connecting,
                 reason: None,
                 since: now,
                 server_version: None,
-                last_error: None,
+                errors: RecentErrors::default(),
                 last_bad_row: None,
             }),
             snapshots: SnapshotBoard::default(),
@@ -206,6 +215,16 @@ impl Status {
         self.retained.store(bytes, Ordering::Relaxed);
     }
 
+    /// Everything of a transaction that was committed at `time_us` (µs since 1970, by the server's clock) is in Kafka.
+    pub fn delivered_commit(&self, time_us: i64) {
+        self.last_commit.fetch_max(time_us, Ordering::Relaxed);
+    }
+
+    /// Nothing more is read where so many bytes are in flight.
+    pub fn set_in_flight_limit(&self, bytes: u64) {
+        self.in_flight_limit.store(bytes, Ordering::Relaxed);
+    }
+
     /// The server's version, as it says it.
     pub fn set_server_version(&self, version: &str) {
         self.lock().server_version = Some(version.to_owned());
@@ -213,7 +232,7 @@ impl Status {
 
     /// Something went wrong. The text holds no secret and no value of a row.
     pub fn set_last_error(&self, text: impl Into<String>) {
-        self.lock().last_error = Some(LastError::now(text));
+        self.lock().errors.add(text.into(), SystemTime::now());
     }
 
     /// A row became a dead letter. The text holds no value of it.
@@ -260,6 +279,23 @@ impl Status {
         self.retained.load(Ordering::Relaxed)
     }
 
+    /// The end of the server's WAL, as far as it was told.
+    pub fn server_wal_end(&self) -> Lsn {
+        Lsn::new(self.wal_end.load(Ordering::Relaxed))
+    }
+
+    /// How long ago the last confirmed transaction was committed; none before there is one.
+    pub fn since_last_commit(&self) -> Option<Duration> {
+        let micros = u64::try_from(self.last_commit.load(Ordering::Relaxed)).ok()?;
+        let committed = UNIX_EPOCH.checked_add(Duration::from_micros(micros))?;
+        (micros > 0).then(|| SystemTime::now().duration_since(committed).unwrap_or_default())
+    }
+
+    /// How many bytes may be in flight; none where nobody has said.
+    pub fn in_flight_limit(&self) -> Option<u64> {
+        Some(self.in_flight_limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
     /// A copy of everything.
     pub fn snapshot(&self) -> Snapshot {
         let changing = self.lock().clone();
@@ -274,10 +310,11 @@ impl Status {
             server_version: changing.server_version,
             received_lsn: self.received_lsn(),
             confirmed_flush_lsn: self.confirmed_flush_lsn(),
-            wal_end: Lsn::new(self.wal_end.load(Ordering::Relaxed)),
+            wal_end: self.server_wal_end(),
             lag_bytes: self.lag_bytes(),
             retained_wal_bytes: self.retained_wal_bytes(),
-            last_error: changing.last_error,
+            last_error: changing.errors.last(),
+            recent_errors: changing.errors.newest_first(),
             last_bad_row: changing.last_bad_row,
         }
     }

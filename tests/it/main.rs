@@ -25,6 +25,7 @@ mod gaps;
 mod idle;
 mod large_transaction;
 mod outage;
+mod page;
 mod pair;
 mod records;
 mod refusals;

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each handle offers what some test needs")]
 
+mod browser;
 mod clock;
 mod config;
 mod http_proxy;
@@ -14,6 +15,7 @@ mod reader;
 mod registry;
 mod walferry;
 
+pub use browser::Browser;
 pub use clock::Clock;
 pub use config::Config;
 pub use http_proxy::{Asked, Fault, HttpProxy};
@@ -21,7 +23,7 @@ pub use kafka::Kafka;
 pub use postgres::{Database, Postgres, Row, Stop, connect_to, rows_of};
 pub use proxy::{Link, PAIR, Proxy};
 pub use reader::{Reading, Record, Written, read, read_events, read_records, read_uncommitted, write_back};
-pub use registry::{Registry, http};
+pub use registry::{Registry, http, http_with_headers};
 pub use walferry::{Exit, Walferry};
 
 use std::net::TcpListener;

@@ -19,6 +19,16 @@ pub async fn http(method: &str, url: &str, body: Option<&Value>) -> Result<(u16,
     Ok((answer.status().as_u16(), answer.text().await?))
 }
 
+/// The headers and the body of what is there.
+///
+/// # Panics
+/// When that is not so.
+pub async fn http_with_headers(url: &str) -> (reqwest::header::HeaderMap, String) {
+    let answer = client().get(url).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200, "{url}");
+    (answer.headers().clone(), answer.text().await.unwrap())
+}
+
 pub(super) fn client() -> reqwest::Client {
     static PROVIDER: std::sync::Once = std::sync::Once::new();
     // The client wants one even where no TLS is spoken; another test may have set it.
