@@ -201,7 +201,7 @@ impl Registry {
         // Killed from here on, the process leaves the subject at NONE: this line says what it was.
         tracing::warn!(
             subject,
-            level = own.as_ref().map_or("(the global one)", |own| own.level.as_str()),
+            compatibility = own.as_ref().map_or("(the global one)", |own| own.level.as_str()),
             "the subject's compatibility level is NONE until the schema is registered"
         );
         let mut relaxed = Relaxed {

@@ -105,7 +105,7 @@ impl Way {
         };
         self.metrics.schema_registry.incompatible(outcome);
         let conflicts: Vec<String> = broke.conflicts.iter().map(ToString::to_string).collect();
-        let (level, conflicts) = (broke.level.to_string(), conflicts.join("; "));
-        tracing::warn!(table, subject, level, conflicts, "{message}");
+        let (compatibility, conflicts) = (broke.level.to_string(), conflicts.join("; "));
+        tracing::warn!(table, subject, compatibility, conflicts, "{message}");
     }
 }
