@@ -1,6 +1,7 @@
 //! `walferry check`: what was found, for people or as JSON.
 
-use super::{Exit, logs, output};
+use super::output::{self, Colour};
+use super::{Exit, logs};
 use crate::config::Loaded;
 use crate::pipeline::check::{self, Outcome, Report};
 
@@ -16,7 +17,7 @@ pub(super) async fn check(loaded: Loaded, json: bool) -> Exit {
             Err(exit) => return exit,
         }
     } else {
-        describe(&report)
+        describe(&report, output::coloured())
     };
     match output::data(&text) {
         Exit::Stopped if !report.passed() => Exit::Failed,
@@ -24,7 +25,7 @@ pub(super) async fn check(loaded: Loaded, json: bool) -> Exit {
     }
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &Report, coloured: bool) -> String {
     let width = report
         .checks
         .iter()
@@ -35,15 +36,20 @@ fn describe(report: &Report) -> String {
     for check in &report.checks {
         let subject = check.subject;
         match &check.outcome {
-            Outcome::Passed { detail } => text.push_str(&format!("ok       {subject:width$}  {detail}\n")),
+            Outcome::Passed { detail } => {
+                let ok = Colour::Green.paint("ok     ", coloured);
+                text.push_str(&format!("{ok}  {subject:width$}  {detail}\n"));
+            }
             Outcome::Failed { reason, remedy } => {
-                text.push_str(&format!("failed   {subject:width$}  {reason}\n"));
+                let failed = Colour::Red.paint("failed ", coloured);
+                text.push_str(&format!("{failed}  {subject:width$}  {reason}\n"));
                 for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
                     text.push_str(&format!("         {:width$}  {line}\n", ""));
                 }
             }
             Outcome::Skipped { because } => {
-                text.push_str(&format!("skipped  {subject:width$}  since {because} failed\n"));
+                let skipped = Colour::Faint.paint("skipped", coloured);
+                text.push_str(&format!("{skipped}  {subject:width$}  since {because} failed\n"));
             }
         }
     }
@@ -79,7 +85,7 @@ mod tests {
             ],
         };
         assert_eq!(
-            describe(&report),
+            describe(&report, false),
             "ok       postgres   connected\n\
              failed   wal_level  wal_level is replica\n\
              \u{20}                   Set wal_level = logical.\n\
@@ -87,5 +93,11 @@ mod tests {
              skipped  slot       since wal_level failed\n"
         );
         assert!(!report.passed());
+        let mut coloured = describe(&report, true);
+        assert!(coloured.contains("\x1b[31mfailed \x1b[0m"), "{coloured}");
+        for code in ["\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"] {
+            coloured = coloured.replace(code, "");
+        }
+        assert_eq!(coloured, describe(&report, false));
     }
 }

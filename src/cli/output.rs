@@ -1,11 +1,45 @@
 //! stdout is for data, stderr for everything else; both are written here and nowhere else.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 
 use super::Exit;
 pub use crate::pipeline::chain;
+
+/// Whether stdout is a terminal of somebody who has nothing against colours (no-color.org).
+pub fn coloured() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A colour of terminals (ECMA-48, "SGR").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// As it should be.
+    Green,
+    /// Worth a look.
+    Yellow,
+    /// Wrong.
+    Red,
+    /// Of less weight.
+    Faint,
+}
+
+impl Colour {
+    /// The text in this colour where `coloured`, as it is otherwise.
+    pub fn paint(self, text: &str, coloured: bool) -> String {
+        let code = match self {
+            Self::Green => 32,
+            Self::Yellow => 33,
+            Self::Red => 31,
+            Self::Faint => 2,
+        };
+        match coloured {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
 
 /// Writes data. A reader that has gone (`| head`) is a quiet end.
 pub fn data(text: &str) -> Exit {

@@ -1,7 +1,8 @@
 //! `walferry slot`: its status, for people or as JSON; made and dropped.
 
+use super::output::{self, Colour};
 use super::schema::failed;
-use super::{Exit, logs, output};
+use super::{Exit, logs};
 use crate::config::Loaded;
 use crate::pipeline::slot::{self, Connection, SlotStatus};
 
@@ -20,7 +21,7 @@ pub(super) async fn status(loaded: Loaded, json: bool) -> Exit {
             Err(exit) => return exit,
         }
     } else {
-        describe(&status)
+        describe(&status, output::coloured())
     };
     match output::data(&text) {
         Exit::Stopped if status.refused.is_some() => Exit::Failed,
@@ -57,7 +58,7 @@ pub(super) async fn drop(loaded: Loaded) -> Exit {
     }
 }
 
-fn describe(status: &SlotStatus) -> String {
+fn describe(status: &SlotStatus, coloured: bool) -> String {
     let mut text = String::new();
     let mut line = |subject: &str, value: String| text.push_str(&format!("{subject:10} {value}\n"));
     line("slot", status.slot.clone());
@@ -80,13 +81,18 @@ fn describe(status: &SlotStatus) -> String {
             Some(left) => format!("; {} more, and the server may invalidate it", size(left)),
             None => String::new(),
         };
-        line("log", format!("{wal_status}{left}"));
+        let standing = match wal_status.as_str() {
+            "lost" => Colour::Red.paint(wal_status, coloured),
+            "extended" | "unreserved" => Colour::Yellow.paint(wal_status, coloured),
+            _ => wal_status.clone(),
+        };
+        line("log", format!("{standing}{left}"));
     }
     if let Some(failover) = status.failover {
         line("failover", if failover { "yes" } else { "no" }.to_owned());
     }
     if let Some(refused) = &status.refused {
-        line("refused", refused.reason.clone());
+        line("refused", Colour::Red.paint(&refused.reason, coloured));
         line("", refused.remedy.clone());
     }
     text
@@ -157,7 +163,7 @@ mod tests {
     #[test]
     fn a_slot_in_use_is_shown_with_who_is_on_it() {
         assert_eq!(
-            describe(&status()),
+            describe(&status(), false),
             "slot       shop\n\
              database   shop\n\
              in use     by process 42 of the server, walferry shop, role walferry, from 10.0.0.5\n\
@@ -184,7 +190,7 @@ mod tests {
             ..status()
         };
         assert_eq!(
-            describe(&refused),
+            describe(&refused, false),
             "slot       shop\n\
              database   shop\n\
              in use     no\n\
@@ -192,6 +198,27 @@ mod tests {
              refused    it is not ours\n\
              \u{20}          Take another.\n"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_colour_where_there_are_any() {
+        let lost = SlotStatus {
+            wal_status: Some("lost".to_owned()),
+            safe_wal_size: None,
+            refused: Some(Refused {
+                reason: "it is invalidated".to_owned(),
+                remedy: "Drop it.".to_owned(),
+            }),
+            ..status()
+        };
+        let text = describe(&lost, true);
+        for line in [
+            "log        \x1b[31mlost\x1b[0m\n",
+            "refused    \x1b[31mit is invalidated\x1b[0m\n",
+            "database   shop\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text:?}");
+        }
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(super) fn snapshot(loaded: &Loaded, args: &SnapshotArgs) -> Exit {
 fn run(address: SocketAddr, args: &SnapshotArgs) -> Result<Exit, SnapshotError> {
     let Some(command) = args.command() else {
         let view = look(address)?;
-        return Ok(print(args.json, &view, || table::describe(&view, table::coloured())));
+        return Ok(print(args.json, &view, || table::describe(&view, output::coloured())));
     };
     let answer = give(address, &command)?;
     if !args.wait || answer.accepted.is_empty() {
@@ -133,7 +133,7 @@ fn run(address: SocketAddr, args: &SnapshotArgs) -> Result<Exit, SnapshotError> 
         output::notice(&format!("{}: refused: {}\n", refused.table, refused.reason));
     }
     let (view, waited) = wait::wait(address, &answer.accepted)?;
-    let shown = print(args.json, &view, || table::tables(&view.tables, table::coloured()));
+    let shown = print(args.json, &view, || table::tables(&view.tables, output::coloured()));
     Ok(worst(shown, worst(waited, exit_of(&command, &answer))))
 }
 

@@ -1,14 +1,7 @@
 //! How far the snapshots are, as a table.
 
-use std::io::{self, IsTerminal};
-
 use super::super::progress::figures;
 use crate::telemetry::snapshots::{SnapshotState, SnapshotView, TableSnapshot};
-
-/// Whether stdout is a terminal of somebody who has nothing against colours (no-color.org).
-pub(super) fn coloured() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
 
 /// All of it.
 pub(super) fn describe(view: &SnapshotView, coloured: bool) -> String {
