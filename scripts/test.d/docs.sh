@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documents: their links lead somewhere, their configuration is accepted, and the metrics they list are those that
-# there are.
+# The documents: their links lead somewhere, their configuration is accepted, and the fields of the log that they list are those
+# that there are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/test.d/tools.bash
@@ -33,19 +33,54 @@ for page in [*pathlib.Path().glob("*.md"), *pathlib.Path("docs").glob("*.md")]:
         elif anchor and anchor not in anchors(target.read_text()):
             faults.append(f"{page}: {link} names a heading that is not there")
 
+
+
+def logged(text):
+    """The parts of each line of the log that `run` may write at info or above, up to its message."""
+    for found in re.finditer(r"tracing::(?:info|warn|error)!\(", text):
+        depth, at, quoted, parts, begin = 1, found.end(), False, [], found.end()
+        while depth:
+            c = text[at]
+            if quoted:
+                at += c == "\\"
+                quoted = c != '"'
+            elif c == '"':
+                quoted = True
+            else:
+                depth += (c in "([{") - (c in ")]}")
+            if not quoted and (depth == 0 or (c == "," and depth == 1)):
+                parts.append(text[begin:at].strip())
+                begin = at + 1
+            at += 1
+        yield parts
+
+
 operations = pathlib.Path("docs/operations.md").read_text()
-table = operations.split("## Metrics")[1].split("##")[0]
-documented = set()
-for row in re.findall(r"^\| (`.*?) \|", table, re.M):
-    documented |= set(re.findall(r"`([a-z_]+)", row))
-documented -= {"process_"}
-source = pathlib.Path("src/telemetry/metrics.rs").read_text().split("#[cfg(test)]")[0]
-literals = {name.removeprefix("walferry_") for name in re.findall(r'"([a-z_]+)"', source)}
-for name in sorted(documented - literals):
-    faults.append(f"docs/operations.md: there is no metric {name}")
-measured = {n for n in literals if re.search(r"_(total|bytes|records|lsn|seconds|info)$", n)}
-for name in sorted(measured - documented):
-    faults.append(f"docs/operations.md: the metric {name} is missing")
+table = operations.split("\n## Logs\n")[1].split("\n## ")[0]
+documented = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`([a-z_]+)`", row)}
+own = {"timestamp", "level", "target", "message"}
+fields = set()
+for source in pathlib.Path("src").rglob("*.rs"):
+    # The demo's log is no interface, and a failpoint is there in tests alone.
+    if "demo" in source.parts or source.name == "failpoint.rs":
+        continue
+    for parts in logged(source.read_text()):
+        for part in parts:
+            field = re.match(r'"([a-z_]+)" = |[%?]?([a-z_]+)(?:$| = |\()', part)
+            if field:
+                fields.add(field[1] or field[2])
+            elif part.startswith('"'):
+                break
+            elif not part.startswith("target: "):
+                sys.exit(f"{source}: what is logged here? {part}")
+for field in sorted(fields & own):
+    faults.append(f"a line of the log has a field {field}, which every line has already")
+for field in sorted(fields - documented - own):
+    faults.append(f"docs/operations.md: the log's field {field} is missing")
+for field in sorted(documented - fields - own):
+    faults.append(f"docs/operations.md: nothing is logged as {field}")
+for field in sorted(own - documented):
+    faults.append(f"docs/operations.md: the log's field {field} is missing")
 if faults:
     sys.exit("\n".join(faults))
 PYTHON

@@ -3,6 +3,9 @@
 //! A stage is given its own handles. The hot path counts per batch: it keeps a [`TableMetrics`] or a counter, and adds
 //! once to it.
 
+#[cfg(test)]
+mod documented;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -549,6 +552,8 @@ fn snapshots(status: &Status) -> Result<Vec<MetricFamily>, MetricsError> {
 }
 
 fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, MetricsError> {
+    #[cfg(test)]
+    documented::note(&metric);
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
 }

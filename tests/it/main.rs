@@ -24,6 +24,7 @@ mod flink;
 mod gaps;
 mod idle;
 mod large_transaction;
+mod logs;
 mod outage;
 mod page;
 mod pair;
