@@ -12,6 +12,8 @@
 //! | `committed` | exactly-once: the Kafka transaction is committed, and nothing here knows |
 //! | `recovering` | a session has the slot, and does not know yet what is published |
 //! | `recovered` | it knows |
+//! | `streamed` | a block of a running transaction was taken in |
+//! | `spooled` | some of a running transaction was written to a file |
 //! | `topic` | a topic is going to be looked for or created |
 //! | `registration` | a schema is going to be registered |
 

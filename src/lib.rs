@@ -42,6 +42,9 @@ pub mod progress;
 /// 10. Where the published changes end, as it is recorded in Kafka; what to make of it at a start. *Pure.*
 pub mod recovery;
 
+/// Running transactions that the stream brings before they commit: buffered, and in files beyond a budget. *I/O.*
+pub mod spool;
+
 /// The other way in: rows that are there already, read by COPY, joining the stream's way at the encoder. *Pure, but for `reader`.*
 pub mod snapshot;
 

@@ -40,6 +40,24 @@ const ARROWS: &[Arrow] = &[
             "crate::cli",
         ],
     },
+    // What is kept of running transactions knows no thread and no stage.
+    Arrow {
+        within: &["spool"],
+        except: &[],
+        forbidden: &[
+            "tokio",
+            "rdkafka",
+            "tokio_postgres",
+            "std::net",
+            "crate::replication",
+            "crate::pgoutput",
+            "crate::kafka",
+            "crate::pipeline",
+            "crate::config",
+            "crate::telemetry",
+            "crate::cli",
+        ],
+    },
     // One is given a ticket, the other watches a confirmed LSN.
     Arrow {
         within: &["kafka"],

@@ -247,6 +247,32 @@ pub const KEYS: &[Key] = &[
         "The tables to leave out of it, in the same form.",
     ),
     key(
+        "replication.streaming",
+        Kind::Choice(&["auto", "on", "off"]),
+        "auto",
+        "Take large transactions in while they run, and publish them when they commit. auto: where the server has it (Postgres 14). off: \
+         Postgres keeps them on its own disk until they commit.",
+    ),
+    key(
+        "replication.spool_dir",
+        Kind::Text,
+        "",
+        "Where a large running transaction waits, in files that nobody else may read. Default: the system's directory for temporary \
+         files.",
+    ),
+    key(
+        "replication.spool_memory",
+        Kind::Size(64 << 10, 1 << 40),
+        "32MiB",
+        "Bytes of all running transactions that wait in memory; what comes beyond goes to files.",
+    ),
+    key(
+        "replication.spool_max_size",
+        Kind::Size(0, 1 << 50),
+        "0B",
+        "Bytes of these files, at which the pipeline stops; 0B: no limit but the disk.",
+    ),
+    key(
         "replication.format",
         Kind::Choice(&["auto", "text", "binary"]),
         "auto",

@@ -104,10 +104,29 @@ pub struct Replication {
     pub tables: Vec<String>,
     /// Patterns of the tables to leave out.
     pub exclude_tables: Vec<String>,
+    /// Whether large transactions are taken in while they run.
+    pub streaming: Streaming,
+    /// Where these wait; none: the system's directory for temporary files.
+    pub spool_dir: Option<PathBuf>,
+    /// Bytes of them in memory; what comes beyond goes to files.
+    pub spool_memory: u64,
+    /// Bytes of them in files.
+    pub spool_max_size: Option<u64>,
     /// How values are sent.
     pub format: Format,
     /// The time between two standby status updates.
     pub status_interval: Duration,
+}
+
+/// Whether large transactions are taken in while they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streaming {
+    /// Where the server has it; PostgreSQL 14 and later.
+    Auto,
+    /// Yes.
+    On,
+    /// No: they come when they have committed.
+    Off,
 }
 
 /// How Postgres sends the values of a row.

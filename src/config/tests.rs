@@ -90,6 +90,10 @@ fn a_name_is_enough() {
                 create_publication: true,
                 tables: vec!["public.*".to_owned()],
                 exclude_tables: vec![],
+                streaming: Streaming::Auto,
+                spool_dir: None,
+                spool_memory: 32 << 20,
+                spool_max_size: None,
                 format: Format::Auto,
                 status_interval: Duration::from_secs(10),
             },
@@ -160,7 +164,8 @@ fn every_key_is_read() {
          password_file = \"{password_file}\"\nsslmode = \"verify-ca\"\nsslrootcert = \"/ca.pem\"\n\
          sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"\nconnect_timeout = \"500ms\"\n\
          [replication]\nslot = \"s\"\npublication = \"P\"\ncreate_slot = false\nfailover = true\ncreate_publication = false\n\
-         tables = [\"a.b\"]\nexclude_tables = [\"a.c\"]\nformat = \"binary\"\nstatus_interval = \"1s\"\n\
+         tables = [\"a.b\"]\nexclude_tables = [\"a.c\"]\nstreaming = \"on\"\nspool_dir = \"/spool\"\nspool_memory = \"1MiB\"\n\
+         spool_max_size = \"10GiB\"\nformat = \"binary\"\nstatus_interval = \"1s\"\n\
          [snapshot]\nmode = \"only\"\nnew_tables = \"ignore\"\nparallelism = 64\nchunk_rows = 10000000\nmax_rows_per_second = 1000\n\
          max_retained_wal = \"10GiB\"\nstatement_timeout = \"1h\"\nlock_timeout = \"0s\"\n\
          [kafka]\nbootstrap_servers = \"k1:9092,k2:9092\"\ntopic = \"x-{{schema}}.{{table}}\"\ncreate_topics = false\n\
@@ -199,6 +204,10 @@ fn every_key_is_read() {
                 create_publication: false,
                 tables: strings(&["a.b"]),
                 exclude_tables: strings(&["a.c"]),
+                streaming: Streaming::On,
+                spool_dir: Some("/spool".into()),
+                spool_memory: 1 << 20,
+                spool_max_size: Some(10 << 30),
                 format: Format::Binary,
                 status_interval: Duration::from_secs(1),
             },
@@ -320,6 +329,19 @@ fn a_snapshot_is_read_by_one_connection_to_64_in_chunks_of_at_least_a_row() {
         (least.max_retained_wal, least.parallelism, least.chunk_rows),
         (Some(16 << 20), 1, 1)
     );
+}
+
+#[test]
+fn files_of_the_spool_may_be_as_large_as_what_is_written_at_once() {
+    let text =
+        |size: &str| format!("name = \"shop\"\n[replication]\nspool_memory = \"2MiB\"\nspool_max_size = \"{size}\"");
+    assert_eq!(
+        only_fault(&text("1MiB")),
+        "replication.spool_max_size = \"1MiB\" (walferry.toml, line 4): is out of range, as all of replication.spool_memory is written \
+         at once; must be 0B for no limit, or a size from replication.spool_memory on"
+    );
+    assert_eq!(config(&text("2MiB")).replication.spool_max_size, Some(2 << 20));
+    assert_eq!(config(&text("0B")).replication.spool_max_size, None);
 }
 
 #[test]
@@ -458,7 +480,7 @@ fn a_fault_of_the_environment_names_the_variable() {
 
 #[test]
 fn a_key_of_a_feature_that_is_not_there_is_unknown() {
-    for text in ["[replication]\nstreaming = \"auto\"", "[replication]\nspool_dir = \"\""] {
+    for text in ["[replication]\ntwo_phase = true", "[snapshot]\ndelay = \"1s\""] {
         assert!(
             only_fault(&format!("name = \"shop\"\n{text}")).contains("unknown key"),
             "{text}"

@@ -104,6 +104,7 @@ impl Report {
             "column rules",
             "snapshot",
             "slot",
+            "spool",
         ];
         let postgres = settings::postgres(config);
         let sql = Sql::new(postgres.clone());
@@ -144,7 +145,7 @@ impl Report {
             Err(error) => {
                 self.add("publication", Err(error));
                 return self.skip(
-                    &["replica identities", "column rules", "snapshot", "slot"],
+                    &["replica identities", "column rules", "snapshot", "slot", "spool"],
                     "publication",
                 );
             }
@@ -166,6 +167,7 @@ impl Report {
             None => self.skip(&["replica identities", "column rules", "snapshot"], "publication"),
         }
         self.add("slot", slot(&client, &wanted, &found).await);
+        self.add("spool", settings::streaming(config).check(version).await);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::relation::RelationError;
 use crate::replication::{ConnectError, ReplicationError, ServerError};
 use crate::schema_registry::RegistryError;
 use crate::snapshot;
+use crate::spool::SpoolError;
 
 use super::refusal::Refusal;
 use super::rules::RuleError;
@@ -209,6 +210,9 @@ pub enum PipelineError {
         #[source]
         source: RegistryError,
     },
+    /// A running transaction could not be kept.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     /// Records were not delivered.
     #[error("records were not delivered: {}", .0.reason())]
     Undelivered(Failure),
@@ -234,6 +238,7 @@ impl PipelineError {
             PipelineError::Replication { source, .. } => source.is_transient(),
             PipelineError::Catalog(error) => is_transient_sql(error),
             PipelineError::Kafka(error) => error.is_transient(),
+            PipelineError::Spool(error) => error.is_transient(),
             PipelineError::Undelivered(failure) => matches!(failure, Failure::Passing(_)),
             PipelineError::Forgotten { .. }
             | PipelineError::Standby { .. }
@@ -272,6 +277,7 @@ impl PipelineError {
             }
             PipelineError::SharedTopic { .. } => Some("Choose another delivery.dead_letter_topic.".into()),
             PipelineError::Kafka(error) => error.hint(),
+            PipelineError::Spool(error) => error.hint(),
             PipelineError::Registry(error) | PipelineError::Schema { source: error, .. } => error.hint(),
             PipelineError::Decode { source, .. } => Some(source.hint().into()),
             PipelineError::Undelivered(Failure::Final(_)) => Some(

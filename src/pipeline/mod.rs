@@ -32,6 +32,7 @@ mod snapshot;
 mod source;
 mod sql;
 mod stream;
+mod streamed;
 pub mod tail;
 
 use std::sync::Arc;
@@ -101,6 +102,7 @@ async fn supervise(
         state: settings::state(config),
         transactions: exactly_once.then(|| settings::transactions(config, &kafka)),
         accept_gap,
+        streaming: settings::streaming(config),
         snapshot: settings::snapshot(config),
         commands: Arc::new(Mutex::new(commands)),
     };

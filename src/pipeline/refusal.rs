@@ -95,6 +95,12 @@ pub enum Refusal {
         /// The server's version.
         version: String,
     },
+    /// Running transactions are streamed from Postgres 14 on.
+    #[error("replication.streaming = \"on\" needs Postgres 14 or later, and the server is {version}")]
+    NoStreaming {
+        /// The server's version.
+        version: String,
+    },
     /// Not a slot of ours.
     #[error("replication slot {slot:?} is {found}, not a logical slot of pgoutput in database {database:?}")]
     SlotKind {
@@ -198,6 +204,7 @@ impl Refusal {
             }
             Refusal::SlotInUse { .. } => "Stop that first; walferry slot status says who it is.".into(),
             Refusal::NoFailover { .. } => "Set replication.failover = false, or upgrade the server.".into(),
+            Refusal::NoStreaming { .. } => "Set replication.streaming = \"auto\", or upgrade the server.".into(),
             Refusal::SlotKind { .. } => {
                 "Choose another name in replication.slot, or drop that slot if nothing needs it.".into()
             }

@@ -22,6 +22,7 @@ use super::snapshot::{Beginning, Commands, Shared, SnapshotSettings, Snapshots};
 use super::source;
 use super::sql::Sql;
 use super::stream::{Left, Signals, Stream, alive, now_us};
+use super::streamed::{Streamed, StreamingSettings};
 use crate::failpoint;
 use crate::kafka::{Producer, StateTopic};
 use crate::lsn::Lsn;
@@ -49,6 +50,7 @@ pub(super) struct Pipeline {
     /// Exactly-once: when Kafka transactions are committed.
     pub(super) transactions: Option<Limits>,
     pub(super) accept_gap: Option<Lsn>,
+    pub(super) streaming: StreamingSettings,
     pub(super) snapshot: SnapshotSettings,
     /// Taken by the session that streams; what comes in between waits for the next.
     pub(super) commands: Commands,
@@ -74,6 +76,7 @@ struct Streaming {
     context: Context,
     broken: watch::Receiver<Option<Failure>>,
     snapshots: Snapshots,
+    streamed: Streamed,
 }
 
 impl Pipeline {
@@ -142,6 +145,7 @@ impl Pipeline {
             database_oid: settings.database_oid,
             slot: self.wanted.slot.clone(),
         };
+        let spool = self.streaming.spool(version, &identity).await?;
         let mut recorded = None;
         let position = match found {
             Some(position) => position,
@@ -166,6 +170,7 @@ impl Pipeline {
             protocol_version: protocol_version(version),
             binary: self.publish.binary,
             messages: version >= 140_000,
+            streaming: spool.is_some(),
             status_interval: self.status_interval,
             wal_sender_timeout: settings.wal_sender_timeout,
             confirmed: told,
@@ -277,6 +282,7 @@ impl Pipeline {
             published = %place.end_lsn,
             server_version = version,
             protocol_version = options.protocol_version,
+            running_transactions = options.streaming,
             "streaming"
         );
         Ok(Streaming {
@@ -290,6 +296,7 @@ impl Pipeline {
             context,
             broken,
             snapshots,
+            streamed: Streamed::new(spool, self.metrics.streamed.clone()),
         })
     }
 
@@ -360,6 +367,7 @@ impl Pipeline {
             context,
             broken,
             snapshots,
+            streamed,
         } = streaming;
         let (stopping_sender, stopping) = watch::channel(false);
         let mut signals = Signals {
@@ -376,6 +384,7 @@ impl Pipeline {
                 progress.clone(),
                 guarantee,
                 snapshots,
+                streamed,
                 context,
                 self.metrics.clone(),
                 Arc::clone(&self.status),

@@ -8,6 +8,7 @@ use super::prepare::Wanted;
 use super::publish::{OnBadRow, OnTruncate, PublishSettings};
 use super::rules::Rules;
 use super::snapshot::{SnapshotMode, SnapshotSettings};
+use super::streamed::{Streaming, StreamingSettings};
 use crate::avro::{EncoderSettings, EnvelopeKind, Nullability, TypeDialect};
 use crate::config::glob::TableFilter;
 use crate::config::{self, Config};
@@ -16,6 +17,7 @@ use crate::recovery::{Limits, StateRecord};
 use crate::replication::{PostgresSettings, RootCert, SslMode};
 use crate::schema_registry::{Auth, OnIncompatible, RegistrySettings, SubjectStrategy};
 use crate::snapshot::ReaderSettings;
+use crate::spool;
 
 /// While nothing is published, a position is recorded this often at most.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -142,6 +144,22 @@ pub(super) fn transactions(config: &Config, kafka: &KafkaSettings) -> Limits {
         // The rest is for the commit itself.
         longest: kafka.transaction_timeout() / 2,
         idle: config.delivery.commit_interval.max(IDLE_INTERVAL),
+    }
+}
+
+pub(super) fn streaming(config: &Config) -> StreamingSettings {
+    let replication = &config.replication;
+    StreamingSettings {
+        streaming: match replication.streaming {
+            config::Streaming::Auto => Streaming::Auto,
+            config::Streaming::On => Streaming::On,
+            config::Streaming::Off => Streaming::Off,
+        },
+        directory: replication.spool_dir.clone(),
+        limits: spool::Limits {
+            memory: replication.spool_memory,
+            files: replication.spool_max_size,
+        },
     }
 }
 

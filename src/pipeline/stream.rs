@@ -1,5 +1,7 @@
 //! The stream of one session: messages in, records out, positions forward.
 
+mod running;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,12 +13,13 @@ use super::guarantee::Guarantee;
 use super::publish::{Open, Publisher};
 use super::shutdown::Shutdown;
 use super::snapshot::{Completeness, Snapshots};
+use super::streamed::{Committed, Streamed};
 use crate::envelope::{RowChange, Transaction};
 use crate::lsn::Lsn;
 use crate::pgoutput::{self, Context, Datum, Message, OldTuple, unix_us};
 use crate::progress::{Failure, Progress};
 use crate::recovery::Treatment;
-use crate::replication::{ReplicationReader, StatusSender, StreamMessage};
+use crate::replication::{ReplicationError, ReplicationReader, StatusSender, StreamMessage};
 use crate::telemetry::metrics::{MessageType, Metrics};
 use crate::telemetry::state::{State, Status};
 
@@ -52,11 +55,16 @@ pub(super) struct Stream<'a> {
     pub(super) progress: Progress,
     pub(super) guarantee: Guarantee,
     pub(super) snapshots: Snapshots,
+    pub(super) streamed: Streamed,
     pub(super) context: Context,
     pub(super) metrics: Metrics,
     pub(super) status: Arc<Status>,
     pub(super) shutdown: Shutdown,
     open: Option<Open>,
+    /// What the open transaction consists of, if it was streamed while it ran.
+    committed: Option<Committed>,
+    /// What came after it, and has to wait for its end.
+    parked: Option<Result<StreamMessage, ReplicationError>>,
     previous_commit: Option<Lsn>,
     received: Lsn,
     /// When a snapshot last had its turn beside a stream that always has more.
@@ -74,6 +82,7 @@ impl<'a> Stream<'a> {
         progress: Progress,
         guarantee: Guarantee,
         snapshots: Snapshots,
+        streamed: Streamed,
         context: Context,
         metrics: Metrics,
         status: Arc<Status>,
@@ -86,11 +95,14 @@ impl<'a> Stream<'a> {
             progress,
             guarantee,
             snapshots,
+            streamed,
             context,
             metrics,
             status,
             shutdown,
             open: None,
+            committed: None,
+            parked: None,
             previous_commit: None,
             received: Lsn::ZERO,
             shared_at: Instant::now(),
@@ -114,6 +126,7 @@ impl<'a> Stream<'a> {
                 }
             }
             let look = self.guarantee.deadline().map(Instant::from_std);
+            let publishes = self.committed.is_some();
             let message = tokio::select! {
                 biased;
                 () = signals.shutdown.requested(), if deadline.is_none() => {
@@ -131,7 +144,18 @@ impl<'a> Stream<'a> {
                     }
                     continue;
                 }
-                message = self.reader.next(), if !self.snapshots.holds() => message?,
+                () = std::future::ready(()), if publishes => {
+                    self.status.heartbeat();
+                    let status = Arc::clone(&self.status);
+                    let work = alive(&status, self.publish_and_read());
+                    if let Some(left) = finish(work, signals, &mut deadline).await? {
+                        return Ok(left);
+                    }
+                    self.count();
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                message = next(&mut self.parked, &mut self.reader), if !self.snapshots.holds() => message?,
                 turn = self.snapshots.next(), if self.open.is_none() && deadline.is_none() => {
                     let status = Arc::clone(&self.status);
                     let work = alive(&status, self.snapshots.take(turn, &mut self.guarantee));
@@ -175,6 +199,10 @@ impl<'a> Stream<'a> {
     async fn work(&mut self, first: StreamMessage) -> Result<(), PipelineError> {
         let mut next = Some(first);
         while let Some(message) = next {
+            if self.committed.is_some() && !running::may_come_beside(&message, self.streamed.in_block()) {
+                self.parked = Some(Ok(message));
+                break;
+            }
             match message {
                 StreamMessage::XLogData {
                     start, wal_end, data, ..
@@ -233,15 +261,66 @@ impl<'a> Stream<'a> {
     }
 
     async fn handle(&mut self, lsn: Lsn, bytes: &[u8]) -> Result<(), PipelineError> {
-        let message = pgoutput::decode(bytes, self.context).map_err(|source| PipelineError::Decode { lsn, source })?;
+        let in_stream = self.streamed.in_block();
+        let message = self.decode(lsn, bytes, in_stream)?;
+        self.seen(message_type(&message));
+        self.streamed.arrived();
+        if in_stream {
+            return self.streamed.take_in(lsn, &message, bytes).await;
+        }
+        match message {
+            Message::Begin(begin) => {
+                if self.open.is_some() {
+                    return Err(PipelineError::Unexpected {
+                        lsn,
+                        found: "Begin inside a transaction",
+                    });
+                }
+                self.open = Some(self.begin(begin.final_lsn, begin.xid, unix_us(begin.commit_time))?);
+                Ok(())
+            }
+            Message::Commit(commit) => {
+                let Some(open) = self
+                    .open
+                    .take()
+                    .filter(|open| open.info.commit_lsn == commit.commit_lsn)
+                else {
+                    return Err(PipelineError::Unexpected {
+                        lsn,
+                        found: "a Commit that ends no transaction",
+                    });
+                };
+                self.end(open, commit.end_lsn).await
+            }
+            Message::StreamStart(start) => {
+                self.outside_of_transactions(lsn, "Stream Start inside a transaction")?;
+                self.streamed.start(lsn, &start)
+            }
+            Message::StreamAbort(abort) => self.streamed.abort(lsn, &abort),
+            Message::StreamCommit(commit) => self.commit_streamed(lsn, &commit),
+            other => {
+                self.streamed.described(lsn, &other, bytes);
+                self.apply(lsn, other).await
+            }
+        }
+    }
+
+    fn decode<'b>(&self, lsn: Lsn, bytes: &'b [u8], in_stream: bool) -> Result<Message<'b>, PipelineError> {
+        let context = Context {
+            in_stream,
+            ..self.context
+        };
+        pgoutput::decode(bytes, context).map_err(|source| PipelineError::Decode { lsn, source })
+    }
+
+    /// Does what a message says that stands in a transaction, or for itself.
+    async fn apply(&mut self, lsn: Lsn, message: Message<'_>) -> Result<(), PipelineError> {
         match message {
             Message::Insert(insert) => {
-                self.seen(MessageType::Insert);
                 self.change(lsn, insert.relation, RowChange::Insert { new: insert.new })
                     .await
             }
             Message::Update(update) => {
-                self.seen(MessageType::Update);
                 self.change(
                     lsn,
                     update.relation,
@@ -253,62 +332,25 @@ impl<'a> Stream<'a> {
                 .await
             }
             Message::Delete(delete) => {
-                self.seen(MessageType::Delete);
                 self.change(lsn, delete.relation, RowChange::Delete { old: delete.old })
                     .await
             }
             Message::Truncate(truncate) => {
-                self.seen(MessageType::Truncate);
                 for relation in truncate.relations() {
                     self.change(lsn, relation, RowChange::Truncate).await?;
                 }
                 Ok(())
             }
-            Message::Begin(begin) => {
-                self.seen(MessageType::Begin);
-                if self.open.is_some() {
-                    return Err(PipelineError::Unexpected {
-                        lsn,
-                        found: "Begin inside a transaction",
-                    });
-                }
-                self.open = Some(self.begin(begin.final_lsn, begin.xid, unix_us(begin.commit_time))?);
-                Ok(())
-            }
-            Message::Commit(commit) => {
-                self.seen(MessageType::Commit);
-                let Some(open) = self
-                    .open
-                    .take()
-                    .filter(|open| open.info.commit_lsn == commit.commit_lsn)
-                else {
-                    return Err(PipelineError::Unexpected {
-                        lsn,
-                        found: "a Commit that ends no transaction",
-                    });
-                };
-                self.previous_commit = Some(commit.end_lsn);
-                self.metrics.replication.transactions.inc();
-                self.seal(open, commit.end_lsn).await
-            }
             Message::Relation(relation) => {
-                self.seen(MessageType::Relation);
                 let commit_lsn = self.open.as_ref().map(|open| open.info.commit_lsn);
                 self.publisher.describe(lsn, commit_lsn, &relation).await
             }
             Message::Type(described) => {
-                self.seen(MessageType::Type);
                 self.publisher.describe_type(&described);
                 Ok(())
             }
-            Message::Origin(_) => {
-                self.seen(MessageType::Origin);
-                Ok(())
-            }
-            Message::Message(message) => {
-                self.seen(MessageType::Message);
-                self.logical_message(lsn, &message).await
-            }
+            Message::Origin(_) => Ok(()),
+            Message::Message(message) => self.logical_message(lsn, &message).await,
             other => Err(PipelineError::Unexpected {
                 lsn,
                 found: other.name(),
@@ -340,6 +382,13 @@ impl<'a> Stream<'a> {
             skip,
             hold,
         })
+    }
+
+    /// A transaction has come to its end.
+    async fn end(&mut self, open: Open, end_lsn: Lsn) -> Result<(), PipelineError> {
+        self.previous_commit = Some(end_lsn);
+        self.metrics.replication.transactions.inc();
+        self.seal(open, end_lsn).await
     }
 
     async fn seal(&mut self, open: Open, end_lsn: Lsn) -> Result<(), PipelineError> {
@@ -427,6 +476,42 @@ impl<'a> Stream<'a> {
             .inc_by(bytes.saturating_sub(self.bytes_counted));
         self.bytes_counted = bytes;
         self.publisher.count();
+        self.streamed.count();
+    }
+}
+
+fn message_type(message: &Message<'_>) -> MessageType {
+    match message {
+        Message::Begin(_) => MessageType::Begin,
+        Message::Message(_) => MessageType::Message,
+        Message::Commit(_) => MessageType::Commit,
+        Message::Origin(_) => MessageType::Origin,
+        Message::Relation(_) => MessageType::Relation,
+        Message::Type(_) => MessageType::Type,
+        Message::Insert(_) => MessageType::Insert,
+        Message::Update(_) => MessageType::Update,
+        Message::Delete(_) => MessageType::Delete,
+        Message::Truncate(_) => MessageType::Truncate,
+        Message::StreamStart(_) => MessageType::StreamStart,
+        Message::StreamStop => MessageType::StreamStop,
+        Message::StreamCommit(_) => MessageType::StreamCommit,
+        Message::StreamAbort(_) => MessageType::StreamAbort,
+        Message::BeginPrepare(_) => MessageType::BeginPrepare,
+        Message::Prepare(_) => MessageType::Prepare,
+        Message::CommitPrepared(_) => MessageType::CommitPrepared,
+        Message::RollbackPrepared(_) => MessageType::RollbackPrepared,
+        Message::StreamPrepare(_) => MessageType::StreamPrepare,
+    }
+}
+
+/// What waited, or the next message. Cancel safe.
+async fn next(
+    parked: &mut Option<Result<StreamMessage, ReplicationError>>,
+    reader: &mut ReplicationReader,
+) -> Result<StreamMessage, ReplicationError> {
+    match parked.take() {
+        Some(parked) => parked,
+        None => reader.next().await,
     }
 }
 

@@ -156,6 +156,8 @@ impl<'a> Tail<'a> {
             protocol_version: protocol_version(version),
             binary: publish.binary,
             messages: version >= 140_000,
+            // What is shown has committed.
+            streaming: false,
             status_interval: config.replication.status_interval,
             wal_sender_timeout: found.wal_sender_timeout,
             confirmed: watched,

@@ -329,6 +329,10 @@ fn start_command(options: &StartReplication) -> Result<String, ReplicationError>
     if options.binary {
         command.push_str(", binary 'true'");
     }
+    // Not 'parallel' (16 on): it adds when and where a transaction was aborted, which nobody asks for.
+    if options.streaming {
+        command.push_str(", streaming 'on'");
+    }
     command.push(')');
     Ok(command)
 }
@@ -348,6 +352,7 @@ mod tests {
             protocol_version: 3,
             binary: false,
             messages: false,
+            streaming: false,
             status_interval: Duration::from_secs(10),
             wal_sender_timeout: None,
             confirmed: watch::channel(Lsn::ZERO).1,
@@ -383,12 +388,13 @@ mod tests {
         let options = StartReplication {
             binary: true,
             messages: true,
+            streaming: true,
             ..options(&["p"])
         };
         assert!(
             start_command(&options)
                 .unwrap()
-                .ends_with("'\"p\"', messages 'true', binary 'true')")
+                .ends_with("'\"p\"', messages 'true', binary 'true', streaming 'on')")
         );
     }
 

@@ -294,6 +294,7 @@ mod tests {
             protocol_version: 1,
             binary: false,
             messages: false,
+            streaming: false,
             status_interval: Duration::from_secs(3600),
             wal_sender_timeout: Some(limit),
             confirmed: watch::channel(Lsn::ZERO).1,

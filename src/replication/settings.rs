@@ -169,6 +169,8 @@ pub struct StartReplication {
     pub binary: bool,
     /// Logical messages too; from Postgres 14.
     pub messages: bool,
+    /// Large transactions too while they run; from Postgres 14.
+    pub streaming: bool,
     /// The longest time between two status updates.
     pub status_interval: Duration,
     /// The server's `wal_sender_timeout`; None if it is disabled there.

@@ -399,6 +399,7 @@ mod tests {
             protocol_version: 1,
             binary: false,
             messages: false,
+            streaming: false,
             status_interval: interval,
             wal_sender_timeout: limit,
             confirmed: confirmed.subscribe(),

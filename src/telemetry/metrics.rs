@@ -107,6 +107,8 @@ pub struct Metrics {
     registry: Registry,
     /// For whoever reads the replication connection.
     pub replication: ReplicationMetrics,
+    /// For whoever keeps transactions that run.
+    pub streamed: StreamedMetrics,
     /// For whoever hands records to Kafka and hears of their delivery.
     pub kafka: KafkaMetrics,
     /// For whoever asks the schema registry.
@@ -140,6 +142,17 @@ impl ReplicationMetrics {
             counter.inc_by(count);
         }
     }
+}
+
+/// Transactions that are taken in while they run.
+#[derive(Debug, Clone)]
+pub struct StreamedMetrics {
+    /// Those that have not ended.
+    pub transactions: UnsignedGauge,
+    /// Their bytes in memory.
+    pub buffered_bytes: UnsignedGauge,
+    /// Bytes in the spool's files.
+    pub spooled_bytes: UnsignedGauge,
 }
 
 /// What is in flight, and how it ends.
@@ -380,6 +393,15 @@ impl Metrics {
                 "Gaps in the changes that were accepted.",
             )?,
         };
+        let streamed = StreamedMetrics {
+            transactions: gauge(
+                &registry,
+                "streamed_transactions",
+                "Transactions that are taken in while they run.",
+            )?,
+            buffered_bytes: gauge(&registry, "buffered_bytes", "Bytes of running transactions in memory.")?,
+            spooled_bytes: gauge(&registry, "spooled_bytes", "Bytes of running transactions in files.")?,
+        };
         let commit_to_delivery = register(
             &registry,
             Histogram::with_opts(
@@ -491,6 +513,7 @@ impl Metrics {
         Ok(Self {
             registry,
             replication,
+            streamed,
             kafka,
             schema_registry,
             tables,
@@ -593,6 +616,7 @@ mod tests {
         metrics.kafka.delivery_error("too_large");
         metrics.kafka.commit_to_delivery(Duration::from_millis(3));
         metrics.kafka.in_flight_bytes.set(4096);
+        metrics.streamed.spooled_bytes.set(1 << 20);
         metrics.schema_registry.registrations.inc();
         metrics.schema_registry.incompatible(Incompatible::Refused);
         metrics.reconnected(Peer::Postgres);
@@ -609,6 +633,9 @@ mod tests {
             "walferry_commit_to_delivery_seconds_bucket{le=\"0.005\"} 1",
             "walferry_in_flight_records 0",
             "walferry_in_flight_bytes 4096",
+            "walferry_streamed_transactions 0",
+            "walferry_buffered_bytes 0",
+            "walferry_spooled_bytes 1048576",
             "walferry_schema_registrations_total 1",
             "walferry_incompatible_schemas_total{outcome=\"refused\"} 1",
             "walferry_incompatible_schemas_total{outcome=\"registered\"} 0",

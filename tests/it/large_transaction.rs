@@ -1,6 +1,7 @@
 //! A transaction that is far larger than the memory that it may take.
 
 use crate::harness::{Config, Kafka, Postgres, Walferry};
+use crate::streaming::streamed;
 use crate::workload::pipeline;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -55,6 +56,15 @@ fn rows_in_order(brokers: &str, topic: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_transaction_of_a_million_rows_takes_little_memory() {
+    a_million_rows("off").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_transaction_of_a_million_rows_that_is_streamed_takes_little_memory() {
+    a_million_rows("on").await;
+}
+
+async fn a_million_rows(streaming: &str) {
     let _alone = crate::harness::heavy().await;
     let (postgres, kafka) = (Postgres::shared(16), Kafka::shared());
     let database = postgres.database().await;
@@ -64,6 +74,7 @@ async fn one_transaction_of_a_million_rows_takes_little_memory() {
     let name = pipeline();
     let config = Config::new(&name, &database, &kafka)
         .text("avro.envelope", "row")
+        .text("replication.streaming", streaming)
         .text("delivery.max_in_flight", "16MiB");
     let mut walferry = Walferry::start(&config);
     walferry.ready(SOON).await;
@@ -75,6 +86,7 @@ async fn one_transaction_of_a_million_rows_takes_little_memory() {
         .await;
     database.confirmed(&name, LATER, || walferry.log()).await;
     let memory = walferry.peak_memory_mib();
+    assert_eq!(streamed(&walferry).await, u64::from(streaming == "on"));
     let wrote = format!(
         "(pg_current_wal_lsn() - '{wal}'::pg_lsn) > {}",
         MEMORY_MIB * 1024 * 1024
@@ -89,5 +101,5 @@ async fn one_transaction_of_a_million_rows_takes_little_memory() {
     assert_eq!(found.unwrap(), ROWS);
     let exit = walferry.terminate(SOON).await;
     assert_eq!(exit.code, Some(0), "{}", exit.stderr);
-    eprintln!("large transaction: {ROWS} rows, {memory} MiB resident at most");
+    eprintln!("large transaction, streaming {streaming}: {ROWS} rows, {memory} MiB resident at most");
 }

@@ -41,6 +41,7 @@ mod slot;
 mod smoke;
 mod snapshots;
 mod soak;
+mod streaming;
 mod tables;
 mod too_large;
 mod values;

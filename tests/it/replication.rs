@@ -261,6 +261,7 @@ async fn a_final_status_update_moves_the_slot_to_exactly_what_was_confirmed() {
                 protocol_version: protocol_version(client.server_version()),
                 binary: false,
                 messages: false,
+                streaming: false,
                 status_interval: Duration::from_secs(600),
                 wal_sender_timeout: None,
                 confirmed,

@@ -2,7 +2,7 @@
 
 use super::Judge;
 use crate::config::glob::TablePattern;
-use crate::config::settings::{Format, Replication};
+use crate::config::settings::{Format, Replication, Streaming};
 use crate::config::value;
 
 impl Judge {
@@ -40,6 +40,7 @@ impl Judge {
                 "name tables, such as [\"public.*\"], or set create_publication = false",
             );
         }
+        let spool_max_size = self.spool_max_size();
         Replication {
             slot,
             publication,
@@ -48,6 +49,14 @@ impl Judge {
             create_publication: self.bool("replication.create_publication"),
             tables: self.texts("replication.tables"),
             exclude_tables: self.texts("replication.exclude_tables"),
+            streaming: match self.text("replication.streaming").as_str() {
+                "on" => Streaming::On,
+                "off" => Streaming::Off,
+                _ => Streaming::Auto,
+            },
+            spool_dir: self.path("replication.spool_dir"),
+            spool_memory: self.size("replication.spool_memory"),
+            spool_max_size,
             format: match self.text("replication.format").as_str() {
                 "text" => Format::Text,
                 "binary" => Format::Binary,
@@ -55,5 +64,19 @@ impl Judge {
             },
             status_interval: self.duration("replication.status_interval"),
         }
+    }
+
+    fn spool_max_size(&mut self) -> Option<u64> {
+        const KEY: &str = "replication.spool_max_size";
+        // 0 is no limit.
+        let size = Some(self.size(KEY)).filter(|size| *size > 0)?;
+        if size < self.size("replication.spool_memory") {
+            self.fault(
+                KEY,
+                "is out of range, as all of replication.spool_memory is written at once",
+                "must be 0B for no limit, or a size from replication.spool_memory on",
+            );
+        }
+        Some(size)
     }
 }

@@ -54,6 +54,7 @@ struct Report {
     lag_bytes: u64,
     lag_seconds: Option<f64>,
     retained_wal_bytes: u64,
+    streamed: StreamedReport,
     in_flight: InFlightReport,
     reconnects: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +79,14 @@ struct PositionsReport {
     received_lsn: String,
     confirmed_flush_lsn: String,
     wal_end_lsn: String,
+}
+
+/// Transactions that run.
+#[derive(Debug, Serialize)]
+struct StreamedReport {
+    transactions: u64,
+    buffered_bytes: u64,
+    spooled_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -163,6 +172,11 @@ impl Report {
             lag_bytes: snapshot.lag_bytes,
             lag_seconds: history.lag(status).map(|lag| tenths(lag.as_secs_f64())),
             retained_wal_bytes: snapshot.retained_wal_bytes,
+            streamed: StreamedReport {
+                transactions: metrics.streamed.transactions.get(),
+                buffered_bytes: metrics.streamed.buffered_bytes.get(),
+                spooled_bytes: metrics.streamed.spooled_bytes.get(),
+            },
             in_flight: InFlightReport {
                 records: metrics.kafka.in_flight_records.get(),
                 bytes: metrics.kafka.in_flight_bytes.get(),
@@ -251,6 +265,8 @@ mod tests {
         status.confirmed(Lsn::new(0x1_0000_0010));
         status.set_retained_wal_bytes(4096);
         status.set_in_flight_limit(65_536);
+        metrics.streamed.transactions.set(2);
+        metrics.streamed.spooled_bytes.set(512);
         status.set_last_error("connection reset by peer");
         status.set_last_error("connection reset by peer");
         metrics.reconnected(Peer::Postgres);
@@ -276,6 +292,7 @@ mod tests {
                 "lag_bytes": 112,
                 "lag_seconds": null,
                 "retained_wal_bytes": 4096,
+                "streamed": { "transactions": 2, "buffered_bytes": 0, "spooled_bytes": 512 },
                 "in_flight": { "records": 0, "bytes": 0, "limit_bytes": 65_536 },
                 "reconnects": { "kafka": 0, "postgres": 1, "schema_registry": 0 },
                 "tables_counted": 1,

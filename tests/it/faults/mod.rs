@@ -6,6 +6,7 @@ mod failpoints;
 mod kills;
 mod registries;
 mod servers;
+mod spool;
 mod watch;
 mod zombies;
 

@@ -3,9 +3,10 @@
 use super::{Clock, Config, Env, eventually, free_port, fresh, http, signal, tail};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -75,18 +76,42 @@ impl Walferry {
         )
     }
 
+    /// `walferry run` with these environment variables.
+    pub fn start_with_variables(config: &Config, variables: &[(&str, &str)]) -> Self {
+        Self::spawn_with(config, "run", variables)
+    }
+
+    /// `walferry run` for which this directory is a disk of its own, of so many bytes.
+    pub fn start_with_disk(config: &Config, directory: &Path, bytes: u64) -> Self {
+        // In a mount namespace of its own: the disk goes with the process.
+        let script = format!(
+            "mount -t tmpfs -o size={bytes},mode=1777 tmpfs '{}' && exec \"$0\" \"$@\"",
+            directory.display()
+        );
+        let wrapper = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &script];
+        Self::spawn_by(&wrapper, config, "run", &[])
+    }
+
     /// `walferry` with a command and its arguments, blanks between them.
     pub fn spawn(config: &Config, command: &str) -> Self {
         Self::spawn_with(config, command, &[])
     }
 
     fn spawn_with(config: &Config, command: &str, variables: &[(&str, &str)]) -> Self {
+        Self::spawn_by(&[], config, command, variables)
+    }
+
+    /// By way of another program, which becomes it.
+    fn spawn_by(wrapper: &[&str], config: &Config, command: &str, variables: &[(&str, &str)]) -> Self {
         let dir = Env::get().private_dir(&fresh("walferry"));
         let http_port = free_port();
         let file = dir.join("walferry.toml");
         let listening = config.clone().text("http.listen", &format!("127.0.0.1:{http_port}"));
         std::fs::write(&file, listening.to_toml()).unwrap();
-        let child = Command::new(binary())
+        let walferry = binary();
+        let mut words = wrapper.iter().map(OsStr::new).chain([walferry.as_ref()]);
+        let child = Command::new(words.next().unwrap_or(walferry.as_ref()))
+            .args(words)
             .args(command.split_whitespace())
             .arg("-c")
             .arg(&file)

@@ -9,6 +9,7 @@ mod worker;
 
 use self::worker::{Source, Worker};
 use crate::harness::{Database, Reading, fresh};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,6 +32,10 @@ CREATE TABLE events (connection int NOT NULL, kind text, happened timestamptz, p
 ALTER TABLE events REPLICA IDENTITY FULL;
 CREATE TABLE settings ("Key name" text PRIMARY KEY, "größe" int, "1st" smallint, "order-id" bigint);
 "#;
+
+/// Statements of a transaction.
+const SMALL: Range<u32> = 1..6;
+const LARGE: Range<u32> = 40..160;
 
 pub async fn create_tables(database: &Database<'_>) {
     database.execute(SCHEMA).await;
@@ -68,7 +73,19 @@ impl Workload {
     /// At least `changes` committed changes in all, over so many connections; a change of a key counts as two.
     pub async fn start(database: &Database<'_>, connections: u32, changes: u64, seed: u64) -> Self {
         let truncates = database.postgres.version > 10;
-        Self::spawn(database, connections, changes, seed, Duration::ZERO, truncates).await
+        Self::spawn(database, connections, changes, seed, Duration::ZERO, truncates, SMALL).await
+    }
+
+    /// The same in transactions of which most are larger than 64 kB.
+    pub async fn large(database: &Database<'_>, connections: u32, changes: u64, seed: u64) -> Self {
+        let (truncates, pause) = (database.postgres.version > 10, Duration::ZERO);
+        Self::spawn(database, connections, changes, seed, pause, truncates, LARGE).await
+    }
+
+    /// Such transactions without a bound, each followed by a pause below this.
+    pub async fn large_and_paced(database: &Database<'_>, connections: u32, seed: u64, pause: Duration) -> Self {
+        let truncates = database.postgres.version > 10;
+        Self::spawn(database, connections, u64::MAX, seed, pause, truncates, LARGE).await
     }
 
     /// Without a bound, until `stop`.
@@ -79,12 +96,12 @@ impl Workload {
     /// Without a bound, each transaction followed by a pause below this.
     pub async fn paced(database: &Database<'_>, connections: u32, seed: u64, pause: Duration) -> Self {
         let truncates = database.postgres.version > 10;
-        Self::spawn(database, connections, u64::MAX, seed, pause, truncates).await
+        Self::spawn(database, connections, u64::MAX, seed, pause, truncates, SMALL).await
     }
 
     /// The same, for a reader that knows no truncates.
     pub async fn without_truncates(database: &Database<'_>, connections: u32, seed: u64, pause: Duration) -> Self {
-        Self::spawn(database, connections, u64::MAX, seed, pause, false).await
+        Self::spawn(database, connections, u64::MAX, seed, pause, false, SMALL).await
     }
 
     async fn spawn(
@@ -94,6 +111,7 @@ impl Workload {
         seed: u64,
         pause: Duration,
         truncates: bool,
+        statements: Range<u32>,
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let committed = Arc::new(AtomicU64::new(0));
@@ -102,6 +120,7 @@ impl Workload {
             port: database.postgres.port,
             database: database.name.clone(),
             truncates,
+            statements,
             pause,
         };
         let mut tasks = Vec::new();

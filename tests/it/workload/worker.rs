@@ -3,6 +3,7 @@
 use super::statements::{Statement, Statements};
 use crate::harness::connect_to;
 use fastrand::Rng;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::RwLock;
@@ -15,6 +16,8 @@ pub struct Source {
     pub database: String,
     /// Whether TRUNCATE is replicated: not by Postgres 10.
     pub truncates: bool,
+    /// So many statements a transaction.
+    pub statements: Range<u32>,
     /// The pause after a transaction is below this.
     pub pause: Duration,
 }
@@ -76,7 +79,8 @@ impl Worker {
             return;
         }
         let mut statements = Vec::new();
-        for _ in 0..self.statements.rng.u32(1..6) {
+        let count = self.statements.rng.u32(self.source.statements.clone());
+        for _ in 0..count {
             if self.statements.rng.u32(..12) == 0 {
                 statements.push(Statement::silent("SAVEPOINT s"));
                 let from = statements.len();
