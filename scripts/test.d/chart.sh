@@ -74,6 +74,7 @@ show full
 show secrets
 show pipelines
 show ephemeral
+show spool
 
 # What acceptGap hands on.
 "$walferry" run --help | grep -q -- --accept-gap || die "walferry run knows no --accept-gap"
