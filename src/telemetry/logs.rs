@@ -48,11 +48,16 @@ where
         .with_env_filter(filter)
         .with_writer(writer)
         .with_timer(SystemTime)
-        .with_ansi(io::stderr().is_terminal() && !settings.json);
+        .with_ansi(!settings.json && coloured());
     let started = if settings.json {
         builder.json().flatten_event(true).with_current_span(false).try_init()
     } else {
         builder.try_init()
     };
     started.map_err(|_| LogError::Twice)
+}
+
+/// Whether stderr is a terminal of somebody who has nothing against colours (no-color.org).
+fn coloured() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
