@@ -123,10 +123,10 @@ def metrics():
 
 def walferry(drain, bench, slot, end, records):
     host, sslmode = host_and_mode(drain, bench.server)
-    streaming = 'streaming = "on"' if drain.streaming else ""
+    streaming = {True: "on", False: "off"}[drain.streaming]
     # The topics and their schemas are there before the first run that is measured.
     config = walferry_config(bench.work, slot, bench.server, bench.env, host=host, postgres=f'sslmode = "{sslmode}"',
-                             replication=f'create_slot = false\nformat = "{drain.format}"\n{streaming}',
+                             replication=f'create_slot = false\nformat = "{drain.format}"\nstreaming = "{streaming}"',
                              kafka=f'topic = "{bench.prefix}.{{schema}}.{{table}}"', snapshot='mode = "never"',
                              delivery=f'guarantee = "{drain.guarantee}"')
     begin = time.monotonic()
