@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.request
 
-from measuring import BINARY, cpu_of, fail, find, lsn, peak_of, walferry_config
+from measuring import BINARY, LISTEN, cpu_of, fail, find, lsn, peak_of, walferry_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,7 @@ def recvlogical(drain, bench, slot, end, _):
 
 def metrics():
     try:
-        text = urllib.request.urlopen("http://127.0.0.1:18099/metrics", timeout=5).read().decode()
+        text = urllib.request.urlopen(f"http://{LISTEN}/metrics", timeout=5).read().decode()
     except OSError:
         return None
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")

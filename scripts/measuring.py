@@ -16,6 +16,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TEST_ENV = os.path.join(ROOT, "scripts", "test-env")
 BINARY = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release", "walferry")
 
+# Where walferry is asked how it is.
+LISTEN = "127.0.0.1:18099"
+
 # The text of a row's columns is 196 bytes.
 COLUMNS = ("id bigint PRIMARY KEY, account int, amount numeric(12,2), at timestamptz, active boolean, ratio float8, "
            "ref uuid, note text")
@@ -141,7 +144,7 @@ def machine():
     return f"{os.cpu_count()} cores ({platform.machine()}), {time.strftime('%Y-%m-%d')}"
 
 
-def walferry_config(work, name, server, env, host="127.0.0.1", **sections):
+def walferry_config(work, name, server, env, host="127.0.0.1", database="bench", publication="bench", **sections):
     """Writes a configuration, and gives its path: each section's lines as given."""
     path = os.path.join(work, f"{name}.toml")
     with open(path, "w") as file:
@@ -150,12 +153,12 @@ name = "{name}"
 [postgres]
 host = "{host}"
 port = {server.port}
-database = "bench"
+database = "{database}"
 user = "postgres"
 {sections.pop("postgres", "")}
 [replication]
 slot = "{name}"
-publication = "bench"
+publication = "{publication}"
 {sections.pop("replication", "")}
 [kafka]
 bootstrap_servers = "{env["WALFERRY_TEST_KAFKA"]}"
@@ -163,7 +166,7 @@ bootstrap_servers = "{env["WALFERRY_TEST_KAFKA"]}"
 [schema_registry]
 url = "{env["WALFERRY_TEST_REGISTRY"]}"
 [http]
-listen = "127.0.0.1:18099"
+listen = "{LISTEN}"
 """)
         for section, lines in sections.items():
             file.write(f"[{section}]\n{lines}\n")
