@@ -1,15 +1,16 @@
 //! stdout is for data, stderr for everything else; both are written here and nowhere else.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
 use super::Exit;
 pub use crate::pipeline::chain;
+use crate::telemetry::logs;
 
-/// Whether stdout is a terminal of somebody who has nothing against colours (no-color.org).
+/// Whether what goes to stdout may have colours.
 pub fn coloured() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    logs::coloured(&io::stdout())
 }
 
 /// A colour of terminals (ECMA-48, "SGR").
@@ -19,6 +20,10 @@ pub enum Colour {
     Green,
     /// Worth a look.
     Yellow,
+    /// Under way.
+    Cyan,
+    /// Given up.
+    Magenta,
     /// Wrong.
     Red,
     /// Of less weight.
@@ -31,6 +36,8 @@ impl Colour {
         let code = match self {
             Self::Green => 32,
             Self::Yellow => 33,
+            Self::Cyan => 36,
+            Self::Magenta => 35,
             Self::Red => 31,
             Self::Faint => 2,
         };

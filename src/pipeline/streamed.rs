@@ -118,22 +118,26 @@ impl StreamingSettings {
         self.streaming == Streaming::Auto && self.directory.is_none()
     }
 
+    /// Why a server of this version is not asked for them; nothing if it is.
+    fn why_none(&self, server_version: u32) -> Result<Option<&'static str>, Refusal> {
+        match self.streaming {
+            Streaming::Off => Ok(Some(
+                "large transactions come when they have committed (replication.streaming = \"off\")",
+            )),
+            Streaming::Auto if server_version < SINCE => {
+                Ok(Some("the server sends large transactions when they have committed"))
+            }
+            Streaming::On if server_version < SINCE => Err(Refusal::NoStreaming {
+                version: source::version_text(server_version),
+            }),
+            Streaming::Auto | Streaming::On => Ok(None),
+        }
+    }
+
     /// Where they would be kept, in words. Changes nothing.
     pub(super) async fn check(&self, server_version: u32) -> Result<String, PipelineError> {
-        match self.streaming {
-            Streaming::Off => {
-                return Ok(
-                    "none: large transactions come when they have committed (replication.streaming = \"off\")".into(),
-                );
-            }
-            Streaming::Auto if server_version < SINCE => {
-                return Ok("none: the server sends large transactions when they have committed".into());
-            }
-            Streaming::On if server_version < SINCE => {
-                let version = source::version_text(server_version);
-                return Err(Refusal::NoStreaming { version }.into());
-            }
-            Streaming::Auto | Streaming::On => {}
+        if let Some(why) = self.why_none(server_version)? {
+            return Ok(format!("none: {why}"));
         }
         let directory = self.directory();
         let probed = directory.clone();
@@ -152,14 +156,8 @@ impl StreamingSettings {
 
     /// Where running transactions are to be kept; none if they are not to be streamed. What an earlier session kept is removed.
     pub(super) async fn spool(&self, server_version: u32, identity: &Identity) -> Result<Option<Spool>, PipelineError> {
-        match self.streaming {
-            Streaming::Off => return Ok(None),
-            Streaming::Auto if server_version < SINCE => return Ok(None),
-            Streaming::On if server_version < SINCE => {
-                let version = source::version_text(server_version);
-                return Err(Refusal::NoStreaming { version }.into());
-            }
-            Streaming::Auto | Streaming::On => {}
+        if self.why_none(server_version)?.is_some() {
+            return Ok(None);
         }
         let (directory, system, slot) = (
             self.directory(),

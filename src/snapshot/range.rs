@@ -83,13 +83,6 @@ impl<'a> Range<'a> {
     }
 
     async fn chunk(&mut self) -> Result<Chunk, ReadError> {
-        let Range {
-            settings,
-            client,
-            assignment,
-            out,
-            ..
-        } = *self;
         // The lock before the snapshot: a table that is rewritten or emptied between the two would look empty to the snapshot, though the
         // stream does not say so (manual, "Caveats" of MVCC). LOCK does not take the snapshot. A row security policy is an error, and not
         // rows that are missing.
@@ -97,17 +90,18 @@ impl<'a> Range<'a> {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off;
              SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {};
              LOCK TABLE ONLY {} IN ACCESS SHARE MODE",
-            settings.lock_timeout.as_millis(),
-            settings.statement_timeout.as_millis(),
-            assignment.relation_name
+            self.settings.lock_timeout.as_millis(),
+            self.settings.statement_timeout.as_millis(),
+            self.assignment.relation_name
         );
-        client.batch_execute(&begin).await?;
+        self.client.batch_execute(&begin).await?;
         let shape = shape("$1::oid", "$2::oid");
         let query = format!(
             "SELECT pg_catalog.txid_current_snapshot()::text, {LOG_END}, {shape}, pg_catalog.pg_is_in_recovery()"
         );
-        let row = client
-            .query_one(&query, &[&assignment.relation, &assignment.table])
+        let row = self
+            .client
+            .query_one(&query, &[&self.assignment.relation, &self.assignment.table])
             .await?;
         let mut visibility = Visibility::parse(row.try_get(0)?)?;
         let lsn = lsn_of(row.try_get(1)?)?;
@@ -115,17 +109,18 @@ impl<'a> Range<'a> {
         if row.try_get(3)? {
             visibility = visibility.in_recovery();
         }
-        if shape != Some(assignment.shape.as_str()) {
-            client.batch_execute("ROLLBACK").await?;
+        if shape != Some(self.assignment.shape.as_str()) {
+            self.client.batch_execute("ROLLBACK").await?;
             return Ok(Chunk::Changed);
         }
         let (verdict, given) = oneshot::channel();
-        out.say(Report::Taken {
-            visibility,
-            lsn,
-            verdict,
-        })
-        .await?;
+        self.out
+            .say(Report::Taken {
+                visibility,
+                lsn,
+                verdict,
+            })
+            .await?;
         let useless = match tokio::time::timeout(PATIENCE, given).await {
             Err(_) => Some(Chunk::Late),
             Ok(given) => match given.map_err(|_| ReadError::Over)? {
@@ -134,22 +129,16 @@ impl<'a> Range<'a> {
             },
         };
         if let Some(useless) = useless {
-            client.batch_execute("ROLLBACK").await?;
+            self.client.batch_execute("ROLLBACK").await?;
             return Ok(useless);
         }
         let rows = self.copy().await?;
-        client.batch_execute("COMMIT").await?;
+        self.client.batch_execute("COMMIT").await?;
         Ok(Chunk::Read(rows))
     }
 
     async fn copy(&mut self) -> Result<u64, ReadError> {
-        let Range {
-            settings,
-            client,
-            assignment,
-            out,
-            ..
-        } = *self;
+        let assignment = self.assignment;
         let columns = assignment.columns.len();
         let key = &assignment.key;
         let placed = key
@@ -167,13 +156,13 @@ impl<'a> Range<'a> {
             after: self.after.as_deref(),
             before: assignment.before.as_deref(),
             only: assignment.only.as_deref(),
-            limit: (!key.is_empty()).then_some(settings.chunk_rows),
+            limit: (!key.is_empty()).then_some(self.settings.chunk_rows),
             format: assignment.format,
             key_as_text: places.is_none() && !key.is_empty(),
         };
         let places = places.unwrap_or_else(|| (columns..columns.saturating_add(key.len())).collect());
         let mut reader = RowReader::new(assignment.format, columns, places);
-        let mut stream = pin!(client.copy_out(&query.copy()).await?);
+        let mut stream = pin!(self.client.copy_out(&query.copy()).await?);
         let mut rows = Rows::default();
         let mut read = 0;
         let mut last = None;
@@ -192,7 +181,7 @@ impl<'a> Range<'a> {
             {
                 rows.last_key = reader.key_of(&data)?;
                 self.after = Some(rows.last_key.clone()).filter(|key| !key.is_empty());
-                out.say(Report::Rows(std::mem::take(&mut rows))).await?;
+                self.out.say(Report::Rows(std::mem::take(&mut rows))).await?;
             }
             if ended {
                 return Ok(read);

@@ -48,7 +48,7 @@ where
         .with_env_filter(filter)
         .with_writer(writer)
         .with_timer(SystemTime)
-        .with_ansi(!settings.json && coloured());
+        .with_ansi(!settings.json && coloured(&io::stderr()));
     let started = if settings.json {
         builder.json().flatten_event(true).with_current_span(false).try_init()
     } else {
@@ -57,7 +57,7 @@ where
     started.map_err(|_| LogError::Twice)
 }
 
-/// Whether stderr is a terminal of somebody who has nothing against colours (no-color.org).
-fn coloured() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether it is a terminal of somebody who has nothing against colours (no-color.org).
+pub fn coloured(output: &impl IsTerminal) -> bool {
+    output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -127,6 +127,17 @@ async fn tab_to(browser: &mut Browser, button: &str) {
     panic!("no button {button:?} is reached by the keyboard");
 }
 
+/// A browser that shows the page of a pipeline that streams.
+async fn page_of(walferry: &Walferry) -> Browser {
+    let mut browser = Browser::start().await;
+    browser.look(1280, false).await;
+    browser.open(&walferry.url("/")).await;
+    browser
+        .until("document.querySelector('#state').textContent === 'streaming'", SOON)
+        .await;
+    browser
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium: scripts/page"]
 async fn a_browser_shows_the_pipeline_and_what_becomes_of_it() {
@@ -136,12 +147,7 @@ async fn a_browser_shows_the_pipeline_and_what_becomes_of_it() {
     tables(&database).await;
     let mut walferry = Walferry::start(&reading(&pipeline(), &database, &kafka));
     walferry.ready(SOON).await;
-    let mut browser = Browser::start().await;
-    browser.look(1280, false).await;
-    browser.open(&walferry.url("/")).await;
-    browser
-        .until("document.querySelector('#state').textContent === 'streaming'", SOON)
-        .await;
+    let mut browser = page_of(&walferry).await;
     assert_eq!(browser.text("#name").await, walferry.slot());
     assert_eq!(browser.text("#slot").await, walferry.slot());
     assert!(browser.text("#server").await.starts_with("17."));
@@ -388,12 +394,7 @@ async fn pictures_of_the_page() {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let mut browser = Browser::start().await;
-    browser.look(1280, false).await;
-    browser.open(&walferry.url("/")).await;
-    browser
-        .until("document.querySelector('#state').textContent === 'streaming'", SOON)
-        .await;
+    let mut browser = page_of(&walferry).await;
     for (name, width, dark) in [
         ("page-light", 1280, false),
         ("page-dark", 1280, true),

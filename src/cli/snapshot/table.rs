@@ -1,5 +1,6 @@
 //! How far the snapshots are, as a table.
 
+use super::super::output::Colour;
 use super::super::progress::figures;
 use crate::telemetry::snapshots::{SnapshotState, SnapshotView, TableSnapshot};
 
@@ -58,7 +59,7 @@ pub(super) fn tables(tables: &[TableSnapshot], coloured: bool) -> String {
                 _ => format!("{cell:>width$}"),
             };
             match state.filter(|_| coloured && index == 1) {
-                Some(state) => line.push_str(&format!("\x1b[{}m{padded}\x1b[0m", colour(state))),
+                Some(state) => line.push_str(&colour(state).paint(&padded, true)),
                 None => line.push_str(&padded),
             }
             line.push_str("  ");
@@ -84,15 +85,14 @@ fn row(table: &TableSnapshot) -> [String; COLUMNS] {
     ]
 }
 
-/// SGR codes (ECMA-48).
-const fn colour(state: SnapshotState) -> u8 {
+const fn colour(state: SnapshotState) -> Colour {
     match state {
-        SnapshotState::Waiting => 2,
-        SnapshotState::Reading => 36,
-        SnapshotState::Paused => 33,
-        SnapshotState::Done => 32,
-        SnapshotState::Cancelled => 35,
-        SnapshotState::Failed => 31,
+        SnapshotState::Waiting => Colour::Faint,
+        SnapshotState::Reading => Colour::Cyan,
+        SnapshotState::Paused => Colour::Yellow,
+        SnapshotState::Done => Colour::Green,
+        SnapshotState::Cancelled => Colour::Magenta,
+        SnapshotState::Failed => Colour::Red,
     }
 }
 

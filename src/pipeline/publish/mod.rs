@@ -250,6 +250,11 @@ impl Publisher {
         Ok(())
     }
 
+    /// It is not published at all, and takes no place.
+    fn is_skipped(&self, change: RowChange<'_>) -> bool {
+        matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip
+    }
+
     /// Publishes a change of a row.
     pub(super) async fn change(
         &mut self,
@@ -258,7 +263,7 @@ impl Publisher {
         relation: u32,
         change: RowChange<'_>,
     ) -> Result<(), PipelineError> {
-        if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
+        if self.is_skipped(change) {
             return Ok(());
         }
         let is_published = open.ordinal < open.skip;
@@ -276,7 +281,7 @@ impl Publisher {
         relation: u32,
         change: RowChange<'_>,
     ) -> Result<(), PipelineError> {
-        if matches!(change, RowChange::Truncate) && self.settings.truncate == OnTruncate::Skip {
+        if self.is_skipped(change) {
             return Ok(());
         }
         let Some(table) = self.tables.get(&relation) else {
