@@ -1,7 +1,7 @@
 //! Snapshots of millions of rows: `scripts/snapshots` runs them and prints what came of it.
 
 use super::asked::read_again_under_updates;
-use super::{BESIDE_ROWS, SOON, name, reading, rows_read};
+use super::{SOON, after_kills, is_faultless_but_for, name, reading, rows_read};
 use crate::harness::{Config, Database, Kafka, Postgres, Walferry, connect_to, eventually, fresh, read};
 use crate::workload::{Workload, create_tables, seed};
 use fastrand::Rng;
@@ -278,12 +278,8 @@ async fn ten_tables(postgres: &Postgres, guarantee: &str, rows: u64) -> String {
         // One after the other: all of them at once would not fit into memory.
         let topic = format!("{name}.public.{}", table.name);
         let mut reading = read(&kafka.address, std::slice::from_ref(&topic)).await;
-        reading.faults.retain(|kind, _| {
-            // Beside this, the positions in between are those of the other tables.
-            !BESIDE_ROWS.contains(&kind.as_str())
-                && (guarantee == "exactly-once" || kind != "deletes_without_tombstone")
-        });
-        reading.is_faultless();
+        // Gaps: the positions in between are those of the other tables.
+        is_faultless_but_for(after_kills(guarantee), &mut reading);
         // Where a kill began the table without a key anew, its rows come again.
         if table.name != "events" {
             reading.equals(&database, table.published, &topic).await;

@@ -1,6 +1,6 @@
 //! Killed at any moment, a snapshot goes on after the last row that Kafka has.
 
-use super::{BESIDE_ROWS, LATER, SOON, all_read, name, reading, rows_read};
+use super::{LATER, SOON, after_kills, all_read, is_faultless_but_for, name, reading, rows_read};
 use crate::harness::{Database, Kafka, Postgres, Walferry, heavy, read};
 use crate::workload::{TABLES, Workload, create_tables, seed, topics};
 use std::collections::BTreeSet;
@@ -77,11 +77,7 @@ async fn killed_ten_times(database: &Database<'_>, kafka: &Kafka, guarantee: &st
     let mut reading = read(&kafka.address, &all).await;
     let exit = walferry.terminate(SOON).await;
     assert_eq!(exit.code, Some(0), "{}", exit.stderr);
-    reading.faults.retain(|kind, _| !BESIDE_ROWS.contains(&kind.as_str()));
-    reading
-        .faults
-        .retain(|kind, _| guarantee == "exactly-once" || kind != "deletes_without_tombstone");
-    reading.is_faultless();
+    is_faultless_but_for(after_kills(guarantee), &mut reading);
     let tables = TABLES.iter().copied().chain(STILL.iter().map(|(table, _)| *table));
     for (table, topic) in tables.zip(&all) {
         // The rows of the one without a key come again where a kill began it anew.

@@ -1,7 +1,7 @@
 //! What the server is, and what it bears.
 
 use super::initial::rows_under_a_workload;
-use super::{BESIDE_ROWS, LATER, SOON, all_read, name, reading, rows_read, tables_with_rows};
+use super::{LATER, SOON, after_kills, all_read, is_faultless_but_for, name, reading, rows_read, tables_with_rows};
 use crate::harness::{Config, Kafka, Postgres, Walferry, eventually, heavy, read};
 use crate::workload::{TABLES, topics};
 
@@ -46,11 +46,7 @@ async fn rows_that_were_there_come_from_a_standby_beside_its_stream() {
         copy.confirmed_to(walferry.slot(), &end, LATER, || walferry.log()).await;
         let topics = topics(&name);
         let mut found = read(&kafka.address, &topics).await;
-        found.faults.retain(|kind, _| {
-            !BESIDE_ROWS.contains(&kind.as_str())
-                && (guarantee == "exactly-once" || kind != "deletes_without_tombstone")
-        });
-        found.is_faultless();
+        is_faultless_but_for(after_kills(guarantee), &mut found);
         for (table, topic) in TABLES.iter().zip(&topics) {
             found.equals(&database, table, topic).await;
         }
